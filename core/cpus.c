@@ -24,7 +24,8 @@ static int read_text(const char *path, char *text, size_t size)
     return length > 0;
 }
 
-/* The path of this process below a hierarchy's root, from its line in /proc/self/cgroup; "" when it has none. */
+/* The path of this process below a hierarchy's root, from its line in /proc/self/cgroup; "" when it has none.
+ */
 static void own_cgroup(const char *text, const char *tag, char *path, size_t size)
 {
     path[0] = '\0';

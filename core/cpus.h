@@ -10,8 +10,8 @@
 size_t cpus_usable(void);
 
 /*
- * CPUs that a quota grants, from the text of cgroup v2's cpu.max ("max 100000", "150000 100000"); 0 when it sets no
- * limit or cannot be read.
+ * CPUs that a quota grants, from the text of cgroup v2's cpu.max ("max 100000", "150000 100000"); 0 when it
+ * sets no limit or cannot be read.
  */
 size_t cpus_from_quota(const char *cpu_max);
 

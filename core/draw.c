@@ -7,8 +7,8 @@ size_t draw_scratch_bytes(size_t n)
     return kernels_blocks(n) * sizeof(double) + KERNELS_BLOCK * sizeof(float) + 2 * ARENA_ALIGNMENT;
 }
 
-void draw_init(struct draw *draw, const struct support *support, struct weight_scale scale, const struct kernels *kernels,
-               struct arena *scratch)
+void draw_init(struct draw *draw, const struct support *support, struct weight_scale scale,
+               const struct kernels *kernels, struct arena *scratch)
 {
     size_t blocks = kernels_blocks(support->n);
     *draw = (struct draw){

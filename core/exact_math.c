@@ -1,8 +1,8 @@
 #include "core/exact_math.h"
 
 /*
- * x = 2^k m with m in [sqrt(1/2), sqrt(2)); ln m = 2 atanh(s) = 2 (s + s^3/3 + s^5/5 + ...), s = (m - 1) / (m + 1).
- * |s| <= 0.1716, so the first term left out, s^25 / 25, is below 3e-21.
+ * x = 2^k m with m in [sqrt(1/2), sqrt(2)); ln m = 2 atanh(s) = 2 (s + s^3/3 + s^5/5 + ...), s = (m - 1) / (m
+ * + 1). |s| <= 0.1716, so the first term left out, s^25 / 25, is below 3e-21.
  */
 double exact_log(double x)
 {

@@ -19,9 +19,9 @@
  * A row's end is filled up with -INFINITY, whose weight is 0.  Kernels are thread-safe: they read and
  * write their arguments alone.
  */
-#define KERNELS_LANES 64
-#define KERNELS_GROUP 256
-#define KERNELS_BLOCK 2048
+#define KERNELS_LANES ((size_t)64)
+#define KERNELS_GROUP ((size_t)256)
+#define KERNELS_BLOCK ((size_t)2048)
 
 static inline size_t kernels_blocks(size_t n)
 {

@@ -15,7 +15,8 @@
 #define BLOCK      KERNELS_BLOCK
 #define GROUP_ROWS (GROUP / LANES)
 
-_Static_assert(GROUP_ROWS == 4 && BLOCK % GROUP == 0 && GROUP % LANES == 0, "the sums below are written out for 4");
+_Static_assert(GROUP_ROWS == 4 && BLOCK % GROUP == 0 && GROUP % LANES == 0,
+               "the sums below are written out for 4");
 
 extern const struct kernels KERNELS_TABLE;
 
@@ -23,7 +24,8 @@ static bool supported(void)
 {
 #if defined(__AVX512F__)
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("fma");
 #elif defined(__AVX2__)
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #else
@@ -41,7 +43,8 @@ static size_t smaller_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* One whole group of z: at z itself, or at pad, filled up with `fill`, where the row ends inside the group. */
+/* One whole group of z: at z itself, or at pad, filled up with `fill`, where the row ends inside the group.
+ */
 static const float *whole_group(const float *z, size_t left, float fill, float pad[GROUP])
 {
     if (left >= GROUP)
@@ -79,8 +82,8 @@ static bool has_nan(const float *z, size_t n)
 }
 
 /*
- * A sum is NaN if a term is, so adding up the block finds a NaN for one addition a token.  It is also NaN when
- * +inf meets -inf (a masked token beside finite ones that overflow): then the block is looked at again.
+ * A sum is NaN if a term is, so adding up the block finds a NaN for one addition a token.  It is also NaN
+ * when +inf meets -inf (a masked token beside finite ones that overflow): then the block is looked at again.
  */
 static bool block_lane_max(const float *z, size_t n, float *restrict lanes)
 {

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#define TILE 2048 /* tokens: num_stacks of them stay in the first cache levels */
+#define TILE ((size_t)2048) /* tokens: num_stacks of them stay in the first cache levels */
 
 void mix_setup(void)
 {
@@ -21,12 +21,13 @@ const char *mix_blas_core(void)
 
 size_t mix_scratch_bytes(const struct sample_request *request)
 {
-    return (request->num_stacks + 1) * TILE * sizeof(float) + request->vocab_size * sizeof(float) + 4 * ARENA_ALIGNMENT;
+    return (request->num_stacks + 1) * TILE * sizeof(float) + request->vocab_size * sizeof(float) +
+           4 * ARENA_ALIGNMENT;
 }
 
 /*
- * Copy one stack's part with 0 for -inf, since 0 * -inf is NaN; veil[i] becomes -inf where a masked token counts.
- * Returns false on NaN or +inf.
+ * Copy one stack's part with 0 for -inf, since 0 * -inf is NaN; veil[i] becomes -inf where a masked token
+ * counts. Returns false on NaN or +inf.
  */
 static bool load_tile(const float *z, size_t n, bool counts, float *restrict tile, float *restrict veil)
 {
@@ -40,8 +41,8 @@ static bool load_tile(const float *z, size_t n, bool counts, float *restrict til
     return bad == 0;
 }
 
-static bool mix_tile(const struct sample_request *request, const float *first, size_t n, float *tiles, float *veil,
-                     float *out)
+static bool mix_tile(const struct sample_request *request, const float *first, size_t n, float *tiles,
+                     float *veil, float *out)
 {
     size_t stack = request->batch_size * request->vocab_size;
     bool clean = true;
@@ -49,15 +50,15 @@ static bool mix_tile(const struct sample_request *request, const float *first, s
     for (size_t m = 0; m < request->num_stacks; m++)
         clean &= load_tile(first + m * stack, n, request->mix[m] != 0.0f, tiles + m * TILE, veil);
     memset(out, 0, n * sizeof *out);
-    cblas_sgemv(CblasRowMajor, CblasTrans, (blasint)request->num_stacks, (blasint)n, 1.0f, tiles, TILE, request->mix, 1,
-                0.0f, out, 1);
+    cblas_sgemv(CblasRowMajor, CblasTrans, (blasint)request->num_stacks, (blasint)n, 1.0f, tiles,
+                (blasint)TILE, request->mix, 1, 0.0f, out, 1);
     for (size_t i = 0; i < n; i++)
         out[i] += veil[i];
     return clean;
 }
 
-static enum status mix_stacks(const struct sample_request *request, size_t row, struct arena *scratch, float *out,
-                              struct error *err)
+static enum status mix_stacks(const struct sample_request *request, size_t row, struct arena *scratch,
+                              float *out, struct error *err)
 {
     size_t mark = arena_mark(scratch), vocab_size = request->vocab_size;
     float *tiles = arena_alloc(scratch, request->num_stacks, TILE * sizeof *tiles);
@@ -77,7 +78,8 @@ static enum status mix_stacks(const struct sample_request *request, size_t row, 
     return STATUS_OK;
 }
 
-enum status mix_row(const struct sample_request *request, size_t row, struct arena *scratch, float *out, struct error *err)
+enum status mix_row(const struct sample_request *request, size_t row, struct arena *scratch, float *out,
+                    struct error *err)
 {
     size_t vocab_size = request->vocab_size;
     if (request->mix == NULL)

@@ -17,11 +17,11 @@ size_t mix_scratch_bytes(const struct sample_request *request);
  *
  *   out  [vocab_size]; a token masked in any stack of non-zero weight, or by the bias, is -INFINITY
  *
- * By sgemv over blocks of tokens and saxpy, on the caller's thread.  A row's bits depend on that row alone, not
- * on its place in the batch.
- * Errors: STATUS_UNSAMPLABLE on NaN or +inf in any stack, whatever its weight.
+ * By sgemv over blocks of tokens and saxpy, on the caller's thread.  A row's bits depend on that row alone,
+ * not on its place in the batch. Errors: STATUS_UNSAMPLABLE on NaN or +inf in any stack, whatever its weight.
  */
-enum status mix_row(const struct sample_request *request, size_t row, struct arena *scratch, float *out, struct error *err);
+enum status mix_row(const struct sample_request *request, size_t row, struct arena *scratch, float *out,
+                    struct error *err);
 
 /* Keep BLAS on the thread that calls it.  Once, before the first mix_row. */
 void mix_setup(void);

@@ -12,21 +12,21 @@ struct job_list {
 };
 
 struct worker {
-    pthread_t      thread;
-    struct pool   *pool;
+    pthread_t thread;
+    struct pool *pool;
     struct sampler sampler;
 };
 
 struct pool {
     pthread_mutex_t mutex;
-    pthread_cond_t  work;        /* a job came, or rows, or the end */
-    struct job_list waiting;     /* guarded by mutex: not opened yet */
-    struct job_list open;        /* guarded by mutex: opened, with rows that nobody took */
-    size_t          num_waiting; /* guarded by mutex; <= queue_depth */
-    bool            stopping;    /* guarded by mutex */
-    size_t          queue_depth;
-    size_t          num_workers;
-    struct worker  *workers; /* [num_workers] */
+    pthread_cond_t work;     /* a job came, or rows, or the end */
+    struct job_list waiting; /* guarded by mutex: not opened yet */
+    struct job_list open;    /* guarded by mutex: opened, with rows that nobody took */
+    size_t num_waiting;      /* guarded by mutex; <= queue_depth */
+    bool stopping;           /* guarded by mutex */
+    size_t queue_depth;
+    size_t num_workers;
+    struct worker *workers; /* [num_workers] */
 };
 
 static void list_push(struct job_list *list, struct pool_job *job)
@@ -53,7 +53,8 @@ static size_t share_of(const struct pool_job *job, size_t num_workers)
     return share > 0 ? share : 1;
 }
 
-/* Take rows of an open job, run them, and close it when they were the last.  Called and left with the mutex held. */
+/* Take rows of an open job, run them, and close it when they were the last.  Called and left with the mutex
+ * held. */
 static void run_rows(struct worker *w, struct pool_job *job)
 {
     struct pool *pool = w->pool;
@@ -75,7 +76,8 @@ static void run_rows(struct worker *w, struct pool_job *job)
     }
 }
 
-/* Open the next job.  A single row is run where it stands; more are offered to all.  Mutex as in run_rows(). */
+/* Open the next job.  A single row is run where it stands; more are offered to all.  Mutex as in run_rows().
+ */
 static void open_job(struct worker *w)
 {
     struct pool *pool = w->pool;
@@ -153,7 +155,8 @@ enum status pool_create(size_t workers, size_t queue_depth, const struct kernels
     if (pool == NULL || array == NULL) {
         free(pool);
         free(array);
-        return error_set(err, STATUS_NO_MEMORY, "no_memory", "cannot allocate a pool of %zu workers", workers);
+        return error_set(err, STATUS_NO_MEMORY, "no_memory", "cannot allocate a pool of %zu workers",
+                         workers);
     }
     pool->workers = array;
     pool->queue_depth = queue_depth;
@@ -202,7 +205,8 @@ enum status pool_submit(struct pool *pool, struct pool_job *job, struct error *e
     pthread_mutex_unlock(&pool->mutex);
     if (full)
         return error_set(err, STATUS_OVERLOADED, "queue_full",
-                         "%zu requests wait for a worker already, which is queue_depth; try again", pool->queue_depth);
+                         "%zu requests wait for a worker already, which is queue_depth; try again",
+                         pool->queue_depth);
     return STATUS_OK;
 }
 

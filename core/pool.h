@@ -8,14 +8,15 @@
 /*
  * Worker threads behind one bounded queue.
  *
- * A job is opened by one worker, which says how many rows it has; its rows are then run by every worker that has
- * nothing else to begin with, in no order; the last one closes it.  Jobs begin in the order in which they came.
+ * A job is opened by one worker, which says how many rows it has; its rows are then run by every worker that
+ * has nothing else to begin with, in no order; the last one closes it.  Jobs begin in the order in which they
+ * came.
  */
 struct pool;
 
 /*
- * What a job does; embed it in the request's own struct.  The calls run on workers, open before any row and close after
- * the last; rows of one job run at the same time on several.
+ * What a job does; embed it in the request's own struct.  The calls run on workers, open before any row and
+ * close after the last; rows of one job run at the same time on several.
  */
 struct pool_job {
     size_t (*open)(struct pool_job *job, struct sampler *sampler); /* returns the number of rows; 0 is fine */
@@ -23,7 +24,7 @@ struct pool_job {
     void (*close)(struct pool_job *job, struct sampler *sampler); /* may free the job */
 
     /* the pool's own; guarded by its mutex */
-    size_t           rows, next_row, rows_done;
+    size_t rows, next_row, rows_done;
     struct pool_job *next;
 };
 

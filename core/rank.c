@@ -8,8 +8,9 @@
 
 size_t rank_scratch_bytes(size_t n)
 {
-    /* one call of rank_kth_largest holds ids and values of a collected list (8 n) and, below it, its lanes; a sort
-       holds two lists of struct ranked.  The recursion works on lists of at most n, then n / 32, n / 1024 ... */
+    /* one call of rank_kth_largest holds ids and values of a collected list (8 n) and, below it, its lanes; a
+       sort holds two lists of struct ranked.  The recursion works on lists of at most n, then n / 32, n /
+       1024 ... */
     size_t lists = 2 * n * sizeof(struct ranked);
     size_t lanes = (kernels_blocks(n) + 1) * KERNELS_LANES * sizeof(float);
     return 2 * lists + 4 * lanes + 64 * ARENA_ALIGNMENT;
@@ -26,8 +27,10 @@ static void insertion_sort(struct ranked *r, size_t n)
     }
 }
 
-/* One pass of the radix sort, by the byte at `shift`; returns false, having moved nothing, when all agree in it. */
-static bool radix_pass(const struct ranked *from, size_t n, unsigned shift, uint32_t counts[256], struct ranked *to)
+/* One pass of the radix sort, by the byte at `shift`; returns false, having moved nothing, when all agree in
+ * it. */
+static bool radix_pass(const struct ranked *from, size_t n, unsigned shift, uint32_t counts[256],
+                       struct ranked *to)
 {
     if (counts[from[0].key >> shift & 255] == n)
         return false;
@@ -85,8 +88,8 @@ static float kth_by_sort(const float *z, size_t n, size_t k, struct arena *scrat
 }
 
 /*
- * Invariant: count(z >= low) >= k > count(z >= high).  The codes of the floats are halved, so 32 counting passes
- * at most.
+ * Invariant: count(z >= low) >= k > count(z >= high).  The codes of the floats are halved, so 32 counting
+ * passes at most.
  */
 static float kth_by_counting(const struct kernels *kernels, const float *z, size_t n, size_t k)
 {
@@ -152,9 +155,10 @@ float rank_kth_largest(const struct kernels *kernels, const float *z, const floa
     return kth;
 }
 
-/* The tokens of one block that reach cut, ascending: row by row, and in a row only the lanes that can hold one. */
-static size_t collect_from_block(const float *z, size_t n, size_t first_id, const uint8_t *live, size_t num_live,
-                                 float cut, int32_t *ids)
+/* The tokens of one block that reach cut, ascending: row by row, and in a row only the lanes that can hold
+ * one. */
+static size_t collect_from_block(const float *z, size_t n, size_t first_id, const uint8_t *live,
+                                 size_t num_live, float cut, int32_t *ids)
 {
     size_t found = 0;
     for (size_t row = 0; row < n; row += KERNELS_LANES) {
@@ -167,7 +171,8 @@ static size_t collect_from_block(const float *z, size_t n, size_t first_id, cons
     return found;
 }
 
-size_t rank_collect(const struct kernels *kernels, const float *z, const float *lanes, size_t n, float cut, int32_t *ids)
+size_t rank_collect(const struct kernels *kernels, const float *z, const float *lanes, size_t n, float cut,
+                    int32_t *ids)
 {
     size_t found = 0;
     for (size_t first = 0; first < n; first += KERNELS_BLOCK, lanes += KERNELS_LANES) {

@@ -17,10 +17,11 @@ size_t rank_scratch_bytes(size_t n);
 /* Position i of a sorted list, and the value that put it there. */
 struct ranked {
     uint32_t key; /* ascending keys are falling values */
-    int32_t  position;
+    int32_t position;
 };
 
-/* ranked[n] = the positions 0 .. n-1 of z[n] in order.  Radix sort: stable, at most 4 passes, no worst case. */
+/* ranked[n] = the positions 0 .. n-1 of z[n] in order.  Radix sort: stable, at most 4 passes, no worst case.
+ */
 void rank_sort(const float *z, size_t n, struct ranked *ranked, struct arena *scratch);
 
 /*
@@ -38,10 +39,11 @@ float rank_kth_largest(const struct kernels *kernels, const float *z, const floa
 float rank_kth_of(const struct kernels *kernels, const float *z, size_t n, size_t k, struct arena *scratch);
 
 /*
- * ids[<= n] of the tokens with z >= cut, ascending; returns how many.  Looks only into lanes whose maximum reaches
- * cut while these are few.
+ * ids[<= n] of the tokens with z >= cut, ascending; returns how many.  Looks only into lanes whose maximum
+ * reaches cut while these are few.
  */
-size_t rank_collect(const struct kernels *kernels, const float *z, const float *lanes, size_t n, float cut, int32_t *ids);
+size_t rank_collect(const struct kernels *kernels, const float *z, const float *lanes, size_t n, float cut,
+                    int32_t *ids);
 
 /*
  * The floats in order, as whole numbers: rank_float(rank_code(x)) == x, and codes rise with x.
@@ -50,7 +52,7 @@ size_t rank_collect(const struct kernels *kernels, const float *z, const float *
 static inline int32_t rank_code(float x)
 {
     union {
-        float    f;
+        float f;
         uint32_t u;
     } bits = {.f = x + 0.0f};
     return (int32_t)(bits.u >> 31 ? 0x80000000u - bits.u : bits.u);
@@ -60,7 +62,7 @@ static inline float rank_float(int32_t code)
 {
     union {
         uint32_t u;
-        float    f;
+        float f;
     } bits = {.u = code < 0 ? 0x80000000u - (uint32_t)code : (uint32_t)code};
     return bits.f;
 }

@@ -12,7 +12,8 @@ size_t report_scratch_bytes(size_t n)
            (kernels_blocks(n) + 1) * KERNELS_LANES * sizeof(float);
 }
 
-void report_init(struct report *report, struct support *support, double temperature, const struct kernels *kernels)
+void report_init(struct report *report, struct support *support, double temperature,
+                 const struct kernels *kernels)
 {
     report->support = support;
     report->rate = 1.0 / temperature;
@@ -25,9 +26,10 @@ double report_logprob(const struct report *report, float z)
     return ((double)z - report->support->max) * report->rate - report->log_total;
 }
 
-/* Positions, ascending, of at least the `most` largest logits of the support, or of all when there are few. */
-static size_t likely_positions(struct support *s, size_t most, const struct kernels *kernels, struct arena *scratch,
-                               int32_t *positions)
+/* Positions, ascending, of at least the `most` largest logits of the support, or of all when there are few.
+ */
+static size_t likely_positions(struct support *s, size_t most, const struct kernels *kernels,
+                               struct arena *scratch, int32_t *positions)
 {
     if (s->n > SORT_AT_ONCE && most < s->n) {
         const float *lanes = support_lanes(s, kernels, scratch);
@@ -39,8 +41,8 @@ static size_t likely_positions(struct support *s, size_t most, const struct kern
     return s->n;
 }
 
-size_t report_candidates(const struct report *report, size_t most, const struct kernels *kernels, struct arena *scratch,
-                         int32_t *ids, double *probs, double *logprobs)
+size_t report_candidates(const struct report *report, size_t most, const struct kernels *kernels,
+                         struct arena *scratch, int32_t *ids, double *probs, double *logprobs)
 {
     struct support *s = report->support;
     if (most == 0)

@@ -31,7 +31,8 @@ enum status rng_fresh_seed(uint64_t *seed, struct error *err)
         got = getrandom(&word, sizeof word, 0);
     while (got < 0 && errno == EINTR);
     if (got != sizeof word)
-        return error_set(err, STATUS_INTERNAL, "no_entropy", "the system gives no random numbers: %s", strerror(errno));
+        return error_set(err, STATUS_INTERNAL, "no_entropy", "the system gives no random numbers: %s",
+                         strerror(errno));
     *seed = word >> 11;
     return STATUS_OK;
 }

@@ -4,7 +4,8 @@
 #include "core/status.h"
 
 /*
- * Why a row cannot be sampled, in words.  The fast path finds that one cannot (kernels.h); this looks for where.
+ * Why a row cannot be sampled, in words.  The fast path finds that one cannot (kernels.h); this looks for
+ * where.
  *
  *   z    [vocab_size]
  *   row  its index in the batch, for the message
@@ -13,7 +14,7 @@
  */
 enum status rowcheck_values(const float *z, size_t vocab_size, size_t row, struct error *err);
 
-/* The same, and an error too when every token is masked. */
-enum status rowcheck_row(const float *z, size_t vocab_size, size_t row, struct error *err);
+/* For a row that has a NaN, a +inf or no unmasked token: say which.  err becomes STATUS_UNSAMPLABLE. */
+void rowcheck_explain(const float *z, size_t vocab_size, size_t row, struct error *err);
 
 #endif

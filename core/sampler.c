@@ -25,24 +25,28 @@ void sampler_fini(struct sampler *sampler)
 enum status sampler_reserve(struct sampler *sampler, const struct sample_request *request, struct error *err)
 {
     arena_reset(&sampler->scratch);
-    /* what top_k keeps lent, then what top_p adds, then the draw and two reports: of the support and of the row */
+    /* what top_k keeps lent, then what top_p adds, then the draw and two reports: of the support and of the
+     * row */
     size_t n = request->vocab_size;
     size_t bytes = (mix_needed(request) ? mix_scratch_bytes(request) : 0) + 2 * select_scratch_bytes(n) +
                    draw_scratch_bytes(n) + 2 * report_scratch_bytes(n);
     return arena_reserve(&sampler->scratch, bytes, err);
 }
 
-/* The row as a support of all its tokens, read once: largest logit, lane maxima, and whether it can be sampled. */
-static enum status open_row(struct sampler *sampler, const float *z, size_t row, size_t vocab_size, struct support *out,
-                            struct error *err)
+/* The row as a support of all its tokens, read once: largest logit, lane maxima, and whether it can be
+ * sampled. */
+static enum status open_row(struct sampler *sampler, const float *z, size_t row, size_t vocab_size,
+                            struct support *out, struct error *err)
 {
     size_t num_lanes = kernels_blocks(vocab_size) * KERNELS_LANES;
     float *lanes = arena_alloc(&sampler->scratch, num_lanes, sizeof *lanes);
     assert(lanes != NULL);
     bool clean = sampler->kernels->lane_max(z, vocab_size, lanes);
     float max = clean ? sampler->kernels->max(lanes, num_lanes) : NAN;
-    if (!isfinite(max))
-        return rowcheck_row(z, vocab_size, row, err);
+    if (!isfinite(max)) {
+        rowcheck_explain(z, vocab_size, row, err);
+        return STATUS_UNSAMPLABLE;
+    }
     *out = (struct support){.z = z, .ids = NULL, .lanes = lanes, .n = vocab_size, .max = max};
     return STATUS_OK;
 }
@@ -81,17 +85,18 @@ static void draw_tokens(struct sampler *sampler, const struct sample_request *re
 }
 
 /* Log-probabilities of the drawn tokens and the candidates, both of the given distribution over support. */
-static void report_row(struct sampler *sampler, const struct sample_request *request, size_t row, const float *z,
-                       struct support *support, double temperature, struct sample_result *result)
+static void report_row(struct sampler *sampler, const struct sample_request *request, size_t row,
+                       const float *z, struct support *support, double temperature,
+                       struct sample_result *result)
 {
     struct report report;
     report_init(&report, support, temperature, sampler->kernels);
     for (size_t i = row * request->n; result->logprobs != NULL && i < (row + 1) * request->n; i++)
         result->logprobs[i] = report_logprob(&report, z[result->token_ids[i]]);
     size_t at = row * result->max_candidates;
-    result->num_candidates[row] =
-        (uint32_t)report_candidates(&report, result->max_candidates, sampler->kernels, &sampler->scratch,
-                                    result->top_token_ids + at, result->top_probs + at, result->top_logprobs + at);
+    result->num_candidates[row] = (uint32_t)report_candidates(
+        &report, result->max_candidates, sampler->kernels, &sampler->scratch, result->top_token_ids + at,
+        result->top_probs + at, result->top_logprobs + at);
 }
 
 /* top_k and top_p of this row; support becomes what is left. */
@@ -148,10 +153,12 @@ enum status sampler_run_row(struct sampler *sampler, const struct sample_request
     return STATUS_OK;
 }
 
-enum status sampler_result_init(struct sample_result *result, const struct sample_request *request, struct error *err)
+enum status sampler_result_init(struct sample_result *result, const struct sample_request *request,
+                                struct error *err)
 {
     size_t rows = request->batch_size, draws = rows * request->n;
-    size_t most = request->top_candidates < request->vocab_size ? request->top_candidates : request->vocab_size;
+    size_t most =
+        request->top_candidates < request->vocab_size ? request->top_candidates : request->vocab_size;
     size_t candidates = rows * most;
     *result = (struct sample_result){.max_candidates = most};
     result->token_ids = malloc(draws * sizeof *result->token_ids);
@@ -160,11 +167,12 @@ enum status sampler_result_init(struct sample_result *result, const struct sampl
     result->top_token_ids = malloc(candidates * sizeof *result->top_token_ids + 1);
     result->top_probs = malloc(candidates * sizeof *result->top_probs + 1);
     result->top_logprobs = malloc(candidates * sizeof *result->top_logprobs + 1);
-    if (result->token_ids == NULL || (request->logprobs && result->logprobs == NULL) || result->num_candidates == NULL ||
-        result->top_token_ids == NULL || result->top_probs == NULL || result->top_logprobs == NULL) {
+    if (result->token_ids == NULL || (request->logprobs && result->logprobs == NULL) ||
+        result->num_candidates == NULL || result->top_token_ids == NULL || result->top_probs == NULL ||
+        result->top_logprobs == NULL) {
         sampler_result_fini(result);
-        return error_set(err, STATUS_NO_MEMORY, "no_memory", "cannot allocate an answer of %zu draws and %zu candidates",
-                         draws, candidates);
+        return error_set(err, STATUS_NO_MEMORY, "no_memory",
+                         "cannot allocate an answer of %zu draws and %zu candidates", draws, candidates);
     }
     return STATUS_OK;
 }

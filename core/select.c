@@ -10,19 +10,19 @@
 /* What a rule works with. */
 struct tools {
     const struct kernels *kernels;
-    struct arena         *scratch;
+    struct arena *scratch;
 };
 
 /* Where a nucleus ends: tokens above value stay, and those equal to it up to this position. */
 struct cut {
-    float   value;
+    float value;
     int32_t last;
 };
 
 size_t select_scratch_bytes(size_t n)
 {
-    /* top_k: positions, and the new support's two lists.  top_p: the same, weights of all, and a list of up to n
-       positions with logits, weights and order. */
+    /* top_k: positions, and the new support's two lists.  top_p: the same, weights of all, and a list of up
+       to n positions with logits, weights and order. */
     size_t lanes = (kernels_blocks(n) + 1) * KERNELS_LANES * sizeof(float);
     return rank_scratch_bytes(n) + 12 * n * sizeof(float) + 2 * lanes + kernels_blocks(n) * sizeof(double) +
            64 * ARENA_ALIGNMENT;
@@ -51,12 +51,13 @@ void select_top_k(struct support *s, size_t k, const struct kernels *kernels, st
 /* Some tokens of a support, ascending by position. */
 struct part {
     int32_t *positions; /* [n] */
-    float   *z;         /* [n] */
-    float   *w;         /* [n] */
-    size_t   n;
+    float *z;           /* [n] */
+    float *w;           /* [n] */
+    size_t n;
 };
 
-static void part_fill(struct part *p, const struct support *s, struct weight_scale scale, const struct tools *t)
+static void part_fill(struct part *p, const struct support *s, struct weight_scale scale,
+                      const struct tools *t)
 {
     p->z = lend(t, p->n, sizeof *p->z);
     p->w = lend(t, p->n, sizeof *p->w);
@@ -74,10 +75,11 @@ static double part_mass(const struct part *p)
 }
 
 /*
- * Walk down the part from the running mass of all that is likelier; the cut is after the last token that keeps the
- * mass <= target, or `before` when there is none.
+ * Walk down the part from the running mass of all that is likelier; the cut is after the last token that
+ * keeps the mass <= target, or `before` when there is none.
  */
-static struct cut walk_to(const struct part *p, double mass, double target, struct cut before, const struct tools *t)
+static struct cut walk_to(const struct part *p, double mass, double target, struct cut before,
+                          const struct tools *t)
 {
     size_t mark = arena_mark(t->scratch);
     struct ranked *order = lend(t, p->n, sizeof *order);
@@ -103,7 +105,8 @@ static struct cut cut_at_max(const struct support *s)
     return (struct cut){s->max, first};
 }
 
-static struct cut cut_by_sorting(const struct support *s, double top_p, struct weight_scale scale, const struct tools *t)
+static struct cut cut_by_sorting(const struct support *s, double top_p, struct weight_scale scale,
+                                 const struct tools *t)
 {
     struct part all = {.positions = lend(t, s->n, sizeof *all.positions), .n = s->n};
     for (size_t i = 0; i < s->n; i++)
@@ -116,8 +119,8 @@ static struct cut cut_by_sorting(const struct support *s, double top_p, struct w
  * Look at the tokens above the 64th, 512th, 4096th ... largest lane maximum until their mass passes target.
  * Returns false when that would be too many; *passed is then the lowest threshold whose mass did not.
  */
-static bool cut_by_falling_threshold(struct support *s, double target, struct weight_scale scale, const struct tools *t,
-                                     float *passed, struct cut *cut)
+static bool cut_by_falling_threshold(struct support *s, double target, struct weight_scale scale,
+                                     const struct tools *t, float *passed, struct cut *cut)
 {
     const float *lanes = s->lanes;
     size_t num_lanes = kernels_blocks(s->n) * KERNELS_LANES;
@@ -142,11 +145,12 @@ static bool cut_by_falling_threshold(struct support *s, double target, struct we
 /* mass(z >= low) > target >= mass(z >= high), as codes of rank_code() */
 struct bracket {
     int64_t low, high;
-    size_t  count_low, count_high;
-    double  mass_high;
+    size_t count_low, count_high;
+    double mass_high;
 };
 
-/* Halve by value and by code in turn: the first is quick on a model's logits, the second never needs over 32 steps. */
+/* Halve by value and by code in turn: the first is quick on a model's logits, the second never needs over 32
+ * steps. */
 static int64_t bracket_middle(const struct bracket *b, unsigned step)
 {
     if (step % 2 == 0) {
@@ -158,8 +162,8 @@ static int64_t bracket_middle(const struct bracket *b, unsigned step)
     return b->low + (b->high - b->low) / 2;
 }
 
-static void bracket_narrow(struct bracket *b, const struct support *s, const float *w, double target, int64_t at,
-                           const struct kernels *kernels)
+static void bracket_narrow(struct bracket *b, const struct support *s, const float *w, double target,
+                           int64_t at, const struct kernels *kernels)
 {
     double mass;
     size_t count = kernels->count_above(s->z, w, s->n, rank_float((int32_t)at), &mass);
@@ -185,12 +189,13 @@ static struct part bracket_part(const struct bracket *b, const struct support *s
     return p;
 }
 
-static struct cut cut_by_bisection(const struct support *s, double target, float passed, struct weight_scale scale,
-                                   const struct tools *t)
+static struct cut cut_by_bisection(const struct support *s, double target, float passed,
+                                   struct weight_scale scale, const struct tools *t)
 {
     float *w = lend(t, s->n, sizeof *w);
     t->kernels->weights(s->z, s->n, scale, w);
-    struct bracket b = {.low = rank_code(-INFINITY), .high = (int64_t)rank_code(s->max) + 1, .count_low = s->n};
+    struct bracket b = {
+        .low = rank_code(-INFINITY), .high = (int64_t)rank_code(s->max) + 1, .count_low = s->n};
     if (passed <= s->max)
         bracket_narrow(&b, s, w, target, rank_code(passed), t->kernels);
     double reach = 128.0 / ((double)scale.rate * scale.pre); /* no weight below max - reach */

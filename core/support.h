@@ -7,15 +7,15 @@
 #include <stdint.h>
 
 /*
- * The tokens of one row that are still in play.  Every rule takes a support and leaves a smaller one; what draws
- * and reports needs no other view of a row.
+ * The tokens of one row that are still in play.  Every rule takes a support and leaves a smaller one; what
+ * draws and reports needs no other view of a row.
  */
 struct support {
-    const float   *z;     /* [n] their logits, at least one of them finite, no NaN, no +inf */
-    const int32_t *ids;   /* [n] their token ids, ascending; NULL when z is the whole row */
-    const float   *lanes; /* lane_max() of z, or NULL while nobody needed it */
-    size_t         n;     /* >= 1 */
-    float          max;   /* largest of z */
+    const float *z;     /* [n] their logits, at least one of them finite, no NaN, no +inf */
+    const int32_t *ids; /* [n] their token ids, ascending; NULL when z is the whole row */
+    const float *lanes; /* lane_max() of z, or NULL while nobody needed it */
+    size_t n;           /* >= 1 */
+    float max;          /* largest of z */
 };
 
 static inline int32_t support_id(const struct support *s, size_t position)

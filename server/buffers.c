@@ -15,11 +15,11 @@ struct free_block {
 };
 
 struct buffers {
-    pthread_mutex_t    mutex;
+    pthread_mutex_t mutex;
     struct free_block *free[CLASSES]; /* guarded by mutex */
-    size_t             in_use;        /* guarded by mutex: bytes lent */
-    size_t             kept;          /* guarded by mutex: bytes in the free lists */
-    size_t             in_use_limit, kept_limit;
+    size_t in_use;                    /* guarded by mutex: bytes lent */
+    size_t kept;                      /* guarded by mutex: bytes in the free lists */
+    size_t in_use_limit, kept_limit;
 };
 
 static unsigned class_of(size_t block_bytes)
@@ -106,7 +106,8 @@ enum status buffers_take(struct buffers *b, size_t capacity, struct buffer *out,
     return STATUS_OK;
 }
 
-enum status buffers_grow(struct buffers *b, size_t capacity, size_t length, struct buffer *buffer, struct error *err)
+enum status buffers_grow(struct buffers *b, size_t capacity, size_t length, struct buffer *buffer,
+                         struct error *err)
 {
     struct buffer larger;
     if (capacity <= buffer->capacity)

@@ -8,8 +8,9 @@
 /*
  * Recycled memory for bodies, decoded logits and answers, within one budget.
  *
- * A fresh block of half a MiB costs more in page faults than sampling the row it holds, so blocks go back to a free
- * list of their size class (powers of two) instead of the operating system.  All functions are thread-safe.
+ * A fresh block of half a MiB costs more in page faults than sampling the row it holds, so blocks go back to
+ * a free list of their size class (powers of two) instead of the operating system.  All functions are
+ * thread-safe.
  */
 struct buffers;
 
@@ -17,7 +18,7 @@ struct buffers;
 #define BUFFERS_PADDING 64
 
 struct buffer {
-    char  *data;     /* aligned to 64 bytes; NULL when there is none */
+    char *data;      /* aligned to 64 bytes; NULL when there is none */
     size_t capacity; /* usable bytes, BUFFERS_PADDING not counted */
 };
 
@@ -34,8 +35,10 @@ void buffers_destroy(struct buffers *buffers); /* everything lent must be back *
  */
 enum status buffers_take(struct buffers *buffers, size_t capacity, struct buffer *out, struct error *err);
 
-/* Move the first `length` bytes to a buffer of at least `capacity`.  Errors as above; *buffer is then unchanged. */
-enum status buffers_grow(struct buffers *buffers, size_t capacity, size_t length, struct buffer *buffer, struct error *err);
+/* Move the first `length` bytes to a buffer of at least `capacity`.  Errors as above; *buffer is then
+ * unchanged. */
+enum status buffers_grow(struct buffers *buffers, size_t capacity, size_t length, struct buffer *buffer,
+                         struct error *err);
 
 /* Give a buffer back and clear it; nothing happens when it has no data. */
 void buffers_give(struct buffers *buffers, struct buffer *buffer);

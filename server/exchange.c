@@ -10,7 +10,8 @@
 
 _Static_assert(BUFFERS_PADDING >= NUMBERS_PADDING, "the number reader looks that far ahead");
 
-#define ERROR_BYTES 4096 /* an error's JSON: a message of 256 bytes, each escaped to 6 at most, and its frame */
+#define ERROR_BYTES                                                                                          \
+    4096 /* an error's JSON: a message of 256 bytes, each escaped to 6 at most, and its frame */
 
 static struct exchange *exchange_of(struct pool_job *job)
 {
@@ -34,8 +35,8 @@ void exchange_fini(struct exchange *x)
 }
 
 /*
- * An error must be told even when the budget is spent and memory is short, so its buffer comes from the budget only if
- * it can; without one the connection is closed.
+ * An error must be told even when the budget is spent and memory is short, so its buffer comes from the
+ * budget only if it can; without one the connection is closed.
  */
 void exchange_answer_error(struct exchange *x)
 {
@@ -53,8 +54,8 @@ static enum status decode_json(struct exchange *x, uint64_t seed)
     if (buffers_take(x->buffers, most * sizeof(float), &x->numbers, &x->error) != STATUS_OK ||
         arena_init(&x->arena, JSON_ARENA_BYTES + columns * sizeof(double), &x->error) != STATUS_OK)
         return x->error.status;
-    return json_decode(x->body.data, x->length, &x->arena, (float *)(void *)x->numbers.data, most, seed, &x->request,
-                       &x->error);
+    return json_decode(x->body.data, x->length, &x->arena, (float *)(void *)x->numbers.data, most, seed,
+                       &x->request, &x->error);
 }
 
 static enum status decode_raw(struct exchange *x, uint64_t seed)
@@ -62,8 +63,8 @@ static enum status decode_raw(struct exchange *x, uint64_t seed)
     size_t bytes = raw_arena_bytes(x->fields, x->num_fields);
     if (arena_init(&x->arena, bytes, &x->error) != STATUS_OK)
         return x->error.status;
-    return raw_decode(x->fields, x->num_fields, (const unsigned char *)x->body.data, x->length, &x->arena, seed,
-                      &x->request, &x->error);
+    return raw_decode(x->fields, x->num_fields, (const unsigned char *)x->body.data, x->length, &x->arena,
+                      seed, &x->request, &x->error);
 }
 
 /* Refuse an answer that would be too large before anything is sampled for it. */
@@ -72,9 +73,10 @@ static enum status check_answer_size(struct exchange *x)
     size_t bound = encode_bound(&x->request);
     if (bound <= x->max_answer_bytes)
         return STATUS_OK;
-    return error_set(&x->error, STATUS_TOO_LARGE, "too_large",
-                     "the answer may take %zu bytes; max_answer_bytes is %zu: ask for fewer rows, draws or candidates",
-                     bound, x->max_answer_bytes);
+    return error_set(
+        &x->error, STATUS_TOO_LARGE, "too_large",
+        "the answer may take %zu bytes; max_answer_bytes is %zu: ask for fewer rows, draws or candidates",
+        bound, x->max_answer_bytes);
 }
 
 static enum status decode(struct exchange *x)

@@ -25,11 +25,11 @@
 
 struct http {
     struct http_options options;
-    struct MHD_Daemon  *daemon;
-    atomic_bool         draining;
-    pthread_mutex_t     mutex;
-    pthread_cond_t      idle;
-    size_t              in_flight; /* guarded by mutex */
+    struct MHD_Daemon *daemon;
+    atomic_bool draining;
+    pthread_mutex_t mutex;
+    pthread_cond_t idle;
+    size_t in_flight; /* guarded by mutex */
 };
 
 struct route {
@@ -40,15 +40,15 @@ struct route {
 
 /* One request of a connection, from its headers to its last byte. */
 struct call {
-    struct http           *http;
+    struct http *http;
     struct MHD_Connection *connection;
-    const struct route    *route;
-    bool                   post;      /* to be sampled, unless refused */
-    bool                   refused;   /* x.error says why */
-    bool                   close;     /* after the answer */
-    bool                   submitted; /* to the pool, or answered where it stood */
-    size_t                 swallowed; /* bytes of a refused body */
-    struct exchange        x;
+    const struct route *route;
+    bool post;        /* to be sampled, unless refused */
+    bool refused;     /* x.error says why */
+    bool close;       /* after the answer */
+    bool submitted;   /* to the pool, or answered where it stood */
+    size_t swallowed; /* bytes of a refused body */
+    struct exchange x;
 };
 
 /* The one place where a status becomes an HTTP code. */
@@ -117,8 +117,8 @@ static enum MHD_Result answer_readyz(struct http *http, struct MHD_Connection *c
 static enum MHD_Result answer_version(struct http *http, struct MHD_Connection *connection)
 {
     char text[256];
-    snprintf(text, sizeof text, "{\"name\":\"samplerd\",\"version\":\"%s\",\"kernels\":\"%s\"}", SAMPLERD_VERSION,
-             http->options.kernels->name);
+    snprintf(text, sizeof text, "{\"name\":\"samplerd\",\"version\":\"%s\",\"kernels\":\"%s\"}",
+             SAMPLERD_VERSION, http->options.kernels->name);
     return send_text(http, connection, MHD_HTTP_OK, "application/json", text);
 }
 
@@ -141,7 +141,7 @@ static const struct route *find_route(const char *path)
 /* The free callback of a response: its buffer goes back to the lists. */
 struct lent_answer {
     struct buffers *buffers;
-    struct buffer   buffer;
+    struct buffer buffer;
 };
 
 static void give_answer_back(void *argument)
@@ -159,8 +159,8 @@ static struct MHD_Response *response_of(struct exchange *x)
         return NULL;
     }
     *lent = (struct lent_answer){x->buffers, x->answer};
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer_with_free_callback_cls(x->answer_length, x->answer.data, give_answer_back, lent);
+    struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
+        x->answer_length, x->answer.data, give_answer_back, lent);
     if (response == NULL)
         free(lent); /* the buffer stays the exchange's */
     else
@@ -203,9 +203,10 @@ static enum status judge_media(struct call *call)
     else if (type != NULL && is_media(type, "application/octet-stream"))
         call->x.media = MEDIA_RAW;
     else
-        return error_set(&call->x.error, STATUS_UNSUPPORTED, "unsupported_media_type",
-                         "Content-Type is %.80s; send application/json, or application/octet-stream for raw logits",
-                         type == NULL ? "missing" : type);
+        return error_set(
+            &call->x.error, STATUS_UNSUPPORTED, "unsupported_media_type",
+            "Content-Type is %.80s; send application/json, or application/octet-stream for raw logits",
+            type == NULL ? "missing" : type);
     return STATUS_OK;
 }
 
@@ -230,14 +231,15 @@ static enum status judge(struct call *call, const char *url, const char *method)
     struct error *err = &call->x.error;
     call->route = find_route(url);
     if (call->route == NULL)
-        return error_set(err, STATUS_NOT_FOUND, "not_found",
-                         "there is nothing at %.80s; POST /sample samples, GET /healthz and /version tell of the server",
-                         url);
+        return error_set(
+            err, STATUS_NOT_FOUND, "not_found",
+            "there is nothing at %.80s; POST /sample samples, GET /healthz and /version tell of the server",
+            url);
     call->post = call->route->answer == NULL;
     bool get = strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
     if (call->post ? strcmp(method, MHD_HTTP_METHOD_POST) != 0 : !get)
-        return error_set(err, STATUS_WRONG_METHOD, "method_not_allowed", "%s takes %s, not %.20s", call->route->path,
-                         call->route->allow, method);
+        return error_set(err, STATUS_WRONG_METHOD, "method_not_allowed", "%s takes %s, not %.20s",
+                         call->route->path, call->route->allow, method);
     if (!call->post)
         return STATUS_OK;
     if (judge_media(call) != STATUS_OK)
@@ -355,8 +357,8 @@ static struct call *call_create(struct http *http, struct MHD_Connection *connec
 }
 
 /*
- * A refusal that need not wait for the body: the client asked first with Expect: 100-continue, or the body is more than
- * we would read.  The connection cannot go on after it.
+ * A refusal that need not wait for the body: the client asked first with Expect: 100-continue, or the body is
+ * more than we would read.  The connection cannot go on after it.
  */
 static bool answer_at_once(struct call *call)
 {
@@ -367,8 +369,8 @@ static bool answer_at_once(struct call *call)
     return call->refused && (asked || huge);
 }
 
-static enum MHD_Result begin(struct http *http, struct MHD_Connection *connection, const char *url, const char *method,
-                             void **con_cls)
+static enum MHD_Result begin(struct http *http, struct MHD_Connection *connection, const char *url,
+                             const char *method, void **con_cls)
 {
     struct call *call = call_create(http, connection);
     if (call == NULL)
@@ -382,8 +384,9 @@ static enum MHD_Result begin(struct http *http, struct MHD_Connection *connectio
     return send_answer(call);
 }
 
-static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *url, const char *method,
-                                  const char *version, const char *upload_data, size_t *upload_data_size, void **con_cls)
+static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *upload_data,
+                                  size_t *upload_data_size, void **con_cls)
 {
     (void)version;
     struct http *http = cls;
@@ -427,15 +430,17 @@ __attribute__((format(printf, 2, 0))) static void on_log(void *cls, const char *
 static enum status start_daemon(struct http *http, struct error *err)
 {
     const struct config *config = http->options.config;
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
+    unsigned flags =
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
     /* a pool of one thread is none; libmicrohttpd counts seconds */
     unsigned threads = http->options.io_threads > 1 ? (unsigned)http->options.io_threads : 0;
     unsigned idle_seconds = ((unsigned)config->idle_timeout_ms + 999) / 1000;
-    http->daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET,
-        http->options.listen_fd, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)config->max_connections, MHD_OPTION_CONNECTION_TIMEOUT, idle_seconds,
-        MHD_OPTION_THREAD_POOL_SIZE, threads, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_END);
+    http->daemon = MHD_start_daemon(flags, 0, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER,
+                                    on_log, NULL, MHD_OPTION_LISTEN_SOCKET, http->options.listen_fd,
+                                    MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
+                                    MHD_OPTION_CONNECTION_LIMIT, (unsigned)config->max_connections,
+                                    MHD_OPTION_CONNECTION_TIMEOUT, idle_seconds, MHD_OPTION_THREAD_POOL_SIZE,
+                                    threads, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_END);
     if (http->daemon == NULL)
         return error_set(err, STATUS_INTERNAL, "no_daemon", "cannot start serving: %s", strerror(errno));
     return STATUS_OK;

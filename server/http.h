@@ -12,12 +12,12 @@ struct http;
 
 /* What the server works with; all of it outlives the server. */
 struct http_options {
-    const struct config  *config;
+    const struct config *config;
     const struct kernels *kernels;
-    struct pool          *pool;
-    struct buffers       *buffers;
-    int                   listen_fd; /* bound and listening; the server takes ownership */
-    size_t                io_threads;
+    struct pool *pool;
+    struct buffers *buffers;
+    int listen_fd; /* bound and listening; the server takes ownership */
+    size_t io_threads;
 };
 
 /* Start serving.  Errors: STATUS_NO_MEMORY, STATUS_INTERNAL; the socket is then closed. */

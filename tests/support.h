@@ -5,8 +5,8 @@
 
 #include "core/kernels.h"
 
-#include <cjson/cJSON.h>
 #include <check.h>
+#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>

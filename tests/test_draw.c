@@ -122,7 +122,8 @@ static void check_distribution(const float *z, size_t n, double temperature)
     double k = (double)cells - 1;
     if (k >= 1) {
         double deviation = (cbrt(statistic / k) - (1 - 2 / (9 * k))) / sqrt(2 / (9 * k));
-        ck_assert_msg(deviation < 5, "chi-square %.1f of %zu cells: %.1f deviations", statistic, cells, deviation);
+        ck_assert_msg(deviation < 5, "chi-square %.1f of %zu cells: %.1f deviations", statistic, cells,
+                      deviation);
     }
     free(seen);
 }

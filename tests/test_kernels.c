@@ -56,11 +56,11 @@ static void fill(float *z, size_t n, enum shape shape, uint64_t seed)
 
 /* What one table makes of one row. */
 struct outcome {
-    float  max, *lanes, *w;
-    int   *ids;
+    float max, *lanes, *w;
+    int *ids;
     double sums[LONGEST / KERNELS_BLOCK + 1], total, mass, exact;
     size_t count, found;
-    bool   clean;
+    bool clean;
 };
 
 static struct outcome outcomes[2];
@@ -82,14 +82,17 @@ static void run(const struct kernels *k, const float *z, size_t n, double temper
 static void check_equal(const struct outcome *a, const struct outcome *b, size_t n, const char *name)
 {
     size_t blocks = kernels_blocks(n);
-    ck_assert_msg(memcmp(&a->max, &b->max, sizeof a->max) == 0 || a->max == b->max, "%s: max of %zu", name, n);
+    ck_assert_msg(memcmp(&a->max, &b->max, sizeof a->max) == 0 || a->max == b->max, "%s: max of %zu", name,
+                  n);
     ck_assert_msg(a->clean && b->clean, "%s: NaN seen in %zu", name, n);
     for (size_t i = 0; i < blocks * KERNELS_LANES; i++)
         ck_assert_msg(a->lanes[i] == b->lanes[i], "%s: lane %zu of %zu", name, i, n);
     ck_assert_msg(memcmp(a->w, b->w, n * sizeof *a->w) == 0, "%s: weights of %zu", name, n);
     ck_assert_msg(memcmp(a->sums, b->sums, blocks * sizeof a->sums[0]) == 0, "%s: sums of %zu", name, n);
-    ck_assert_msg(a->total == b->total && a->mass == b->mass && a->exact == b->exact, "%s: totals of %zu", name, n);
-    ck_assert_msg(a->count == b->count && a->found == b->found && a->found == a->count, "%s: counts of %zu", name, n);
+    ck_assert_msg(a->total == b->total && a->mass == b->mass && a->exact == b->exact, "%s: totals of %zu",
+                  name, n);
+    ck_assert_msg(a->count == b->count && a->found == b->found && a->found == a->count, "%s: counts of %zu",
+                  name, n);
     ck_assert_msg(memcmp(a->ids, b->ids, a->found * sizeof *a->ids) == 0, "%s: ids of %zu", name, n);
 }
 
@@ -179,8 +182,8 @@ START_TEST(weights_are_right)
             if (exact < 0x1p-125)
                 ck_assert_double_lt(w[i], 0x1p-124);
             else
-                ck_assert_msg(fabs(w[i] / exact - 1) <= 1.2e-7 * (1 - 1.4427 * x), "T=%g z=%g: %.9g, not %.9g",
-                              temperature, z[i], w[i], exact);
+                ck_assert_msg(fabs(w[i] / exact - 1) <= 1.2e-7 * (1 - 1.4427 * x),
+                              "T=%g z=%g: %.9g, not %.9g", temperature, z[i], w[i], exact);
         }
         ck_assert_float_eq(w[0], 1.0f);
         ck_assert_float_eq(w[499], 0.0f);
@@ -213,10 +216,11 @@ START_TEST(nan_is_seen_anywhere)
         for (size_t n = 1; n <= 2500; n = n < 300 ? n + 1 : n + 733) {
             float *z = input(n, 0);
             fill(z, n, SHAPE_MASKED, n);
-            for (size_t i = 0; i < n; i += n > 300 ? 7 : 1) {
+            for (size_t i = 0; i<n; i += n> 300 ? 7 : 1) {
                 float before = z[i];
                 z[i] = i % 2 ? NAN : -NAN;
-                ck_assert_msg(!(*t)->lane_max(z, n, outcomes[0].lanes), "%s: NaN at %zu of %zu", (*t)->name, i, n);
+                ck_assert_msg(!(*t)->lane_max(z, n, outcomes[0].lanes), "%s: NaN at %zu of %zu", (*t)->name,
+                              i, n);
                 z[i] = before;
             }
             ck_assert((*t)->lane_max(z, n, outcomes[0].lanes));

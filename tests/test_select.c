@@ -9,7 +9,7 @@ static const struct kernels *table;
 static struct arena scratch;
 
 struct token {
-    float   z;
+    float z;
     int32_t id;
 };
 
@@ -38,7 +38,16 @@ static struct support whole_row(const float *z, size_t n)
     return (struct support){.z = z, .n = n, .max = table->max(z, n)};
 }
 
-enum row_kind { KIND_NORMAL, KIND_TIES, KIND_EQUAL, KIND_MASKED, KIND_PEAKED, KIND_FLAT, KIND_TINY, NUM_KINDS };
+enum row_kind {
+    KIND_NORMAL,
+    KIND_TIES,
+    KIND_EQUAL,
+    KIND_MASKED,
+    KIND_PEAKED,
+    KIND_FLAT,
+    KIND_TINY,
+    NUM_KINDS
+};
 
 static void fill_row(float *z, size_t n, enum row_kind kind, uint64_t seed)
 {
@@ -78,7 +87,8 @@ static void check_top_k(const float *z, size_t n, size_t k)
     size_t kept = 0;
     for (size_t i = 0; i < n; i++) {
         if (z[i] >= cut) {
-            ck_assert_msg(kept < s.n && support_id(&s, kept) == (int32_t)i, "n=%zu k=%zu: token %zu is not kept", n, k, i);
+            ck_assert_msg(kept < s.n && support_id(&s, kept) == (int32_t)i,
+                          "n=%zu k=%zu: token %zu is not kept", n, k, i);
             ck_assert(s.z[kept] == z[i]);
             kept++;
         }
@@ -104,8 +114,8 @@ START_TEST(top_k_keeps_what_sorting_keeps)
 END_TEST
 
 /*
- * The nucleus in float64.  Weights here are the kernel's, so that only the order of sums differs; a token within 1e-6 of
- * the border may go either way.
+ * The nucleus in float64.  Weights here are the kernel's, so that only the order of sums differs; a token
+ * within 1e-6 of the border may go either way.
  */
 static void check_top_p(const float *z, size_t n, double top_p, double temperature)
 {
@@ -125,10 +135,11 @@ static void check_top_p(const float *z, size_t n, double top_p, double temperatu
     bool prefix = true;
     for (size_t i = 0; i < n; i++) {
         sum += w[sorted[i].id];
-        bool inside = i == 0 || sum <= top_p * total, border = fabs(sum / total - top_p) < 1e-6 || w[sorted[i].id] == 0;
+        bool inside = i == 0 || sum <= top_p * total,
+             border = fabs(sum / total - top_p) < 1e-6 || w[sorted[i].id] == 0;
         bool is_kept = kept[sorted[i].id];
-        ck_assert_msg(is_kept == inside || border, "n=%zu p=%g T=%g: rank %zu (id %d) %s", n, top_p, temperature, i,
-                      sorted[i].id, is_kept ? "is kept" : "is not kept");
+        ck_assert_msg(is_kept == inside || border, "n=%zu p=%g T=%g: rank %zu (id %d) %s", n, top_p,
+                      temperature, i, sorted[i].id, is_kept ? "is kept" : "is not kept");
         ck_assert_msg(prefix || !is_kept, "n=%zu p=%g: rank %zu is kept but one above is not", n, top_p, i);
         prefix = is_kept;
     }
