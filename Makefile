@@ -27,7 +27,7 @@ TABLES := generic neon
 else
 TABLES := generic
 endif
-ISA_avx2   := -mavx2 -mfma
+ISA_avx2   := -mavx2 -mfma -mbmi2 -mpopcnt
 ISA_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mprefer-vector-width=512
 
 # Asked only when a recipe needs it, since `make deps` may install it in the same run.

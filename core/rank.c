@@ -117,26 +117,11 @@ float rank_kth_of(const struct kernels *kernels, const float *z, size_t n, size_
     return kth;
 }
 
-/*
- * bound is the k-th largest lane maximum, so k tokens reach it.  If fewer than k pass it, it is the answer;
- * else the k-th largest of those that do.
- */
-static float kth_above(const struct kernels *kernels, const float *z, const float *lanes, size_t n, size_t k,
-                       float bound, struct arena *scratch)
+/* Whether the lanes' maxima bound the k-th largest well enough to be worth a look. */
+static bool lanes_help(size_t n, size_t k)
 {
-    float above = rank_float(rank_code(bound) + 1);
-    int32_t *ids = arena_alloc(scratch, n, sizeof *ids);
-    assert(ids != NULL);
-    size_t count = rank_collect(kernels, z, lanes, n, above, ids);
-    if (count < k)
-        return bound;
-    float *values = arena_alloc(scratch, count, sizeof *values);
-    assert(values != NULL);
-    for (size_t i = 0; i < count; i++)
-        values[i] = z[ids[i]];
-    if (count > n / 2) /* the lanes did not help, and would not help again */
-        return kth_by_counting(kernels, values, count, k);
-    return rank_kth_of(kernels, values, count, k, scratch);
+    size_t num_lanes = kernels_blocks(n) * KERNELS_LANES;
+    return k <= num_lanes / 2 && num_lanes < n;
 }
 
 float rank_kth_largest(const struct kernels *kernels, const float *z, const float *lanes, size_t n, size_t k,
@@ -145,51 +130,91 @@ float rank_kth_largest(const struct kernels *kernels, const float *z, const floa
     assert(k >= 1 && k <= n);
     if (n <= FEW)
         return kth_by_sort(z, n, k, scratch);
-    size_t num_lanes = kernels_blocks(n) * KERNELS_LANES;
-    if (k > num_lanes / 2 || num_lanes >= n)
+    if (!lanes_help(n, k))
         return kth_by_counting(kernels, z, n, k);
     size_t mark = arena_mark(scratch);
-    float bound = rank_kth_of(kernels, lanes, num_lanes, k, scratch);
-    float kth = kth_above(kernels, z, lanes, n, k, bound, scratch);
+    int32_t *ids = arena_alloc(scratch, n, sizeof *ids);
+    assert(ids != NULL);
+    size_t count = rank_top(kernels, z, lanes, n, k, ids, scratch);
+    float kth = z[ids[0]];
+    for (size_t i = 1; i < count; i++)
+        kth = z[ids[i]] < kth ? z[ids[i]] : kth;
     arena_release(scratch, mark);
     return kth;
 }
 
-/* The tokens of one block that reach cut, ascending: row by row, and in a row only the lanes that can hold
- * one. */
-static size_t collect_from_block(const float *z, size_t n, size_t first_id, const uint8_t *live,
-                                 size_t num_live, float cut, int32_t *ids)
+/*
+ * The tokens of one block that reach cut, ascending: row by row, and in a row only the lanes that can hold
+ * one. ids need not have room for more than there are.
+ */
+static size_t collect_from_lanes(const float *z, size_t n, const int *live, size_t num_live, float cut,
+                                 int32_t *ids)
 {
     size_t found = 0;
     for (size_t row = 0; row < n; row += KERNELS_LANES) {
         for (size_t l = 0; l < num_live; l++) {
-            size_t i = row + live[l];
+            size_t i = row + (size_t)live[l];
             if (i < n && z[i] >= cut)
-                ids[found++] = (int32_t)(first_id + i);
+                ids[found++] = (int32_t)i;
         }
     }
     return found;
 }
+
+#define FEW_LIVE 12 /* lanes: more of them cost as much as the whole block in order */
 
 size_t rank_collect(const struct kernels *kernels, const float *z, const float *lanes, size_t n, float cut,
                     int32_t *ids)
 {
     size_t found = 0;
     for (size_t first = 0; first < n; first += KERNELS_BLOCK, lanes += KERNELS_LANES) {
-        uint8_t live[KERNELS_LANES];
-        size_t num_live = 0, in_block = n - first < KERNELS_BLOCK ? n - first : KERNELS_BLOCK;
-        for (size_t l = 0; l < KERNELS_LANES; l++) {
-            live[num_live] = (uint8_t)l;
-            num_live += lanes[l] >= cut;
-        }
-        if (num_live > KERNELS_LANES / 2) {
-            size_t more = kernels->find_above(z + first, in_block, cut, ids + found);
-            for (size_t i = 0; i < more; i++)
-                ids[found + i] += (int32_t)first;
-            found += more;
-        } else if (num_live > 0) {
-            found += collect_from_block(z + first, in_block, first, live, num_live, cut, ids + found);
-        }
+        int live[KERNELS_LANES];
+        size_t in_block = n - first < KERNELS_BLOCK ? n - first : KERNELS_BLOCK, more = 0;
+        size_t num_live = kernels->find_above(lanes, KERNELS_LANES, cut, live);
+        if (num_live > FEW_LIVE)
+            more = kernels->find_above(z + first, in_block, cut, ids + found);
+        else if (num_live > 0)
+            more = collect_from_lanes(z + first, in_block, live, num_live, cut, ids + found);
+        for (size_t i = found; i < found + more; i++)
+            ids[i] += (int32_t)first;
+        found += more;
     }
     return found;
+}
+
+/* Of the tokens collected, those that reach the k-th largest of them. */
+static size_t keep_top(const struct kernels *kernels, const float *z, size_t count, size_t k, int32_t *ids,
+                       struct arena *scratch)
+{
+    float *values = arena_alloc(scratch, count, sizeof *values);
+    assert(values != NULL);
+    for (size_t i = 0; i < count; i++)
+        values[i] = z[ids[i]];
+    float cut = rank_kth_of(kernels, values, count, k, scratch);
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        ids[kept] = ids[i];
+        kept += values[i] >= cut;
+    }
+    return kept;
+}
+
+/*
+ * The k-th largest lane maximum is reached by k tokens at least, so the k largest are among those that reach
+ * it. Where no more do, or the others tie with it, they are the answer.
+ */
+size_t rank_top(const struct kernels *kernels, const float *z, const float *lanes, size_t n, size_t k,
+                int32_t *ids, struct arena *scratch)
+{
+    if (n <= FEW || !lanes_help(n, k))
+        return rank_collect(kernels, z, lanes, n, rank_kth_largest(kernels, z, lanes, n, k, scratch), ids);
+    size_t mark = arena_mark(scratch);
+    float bound = rank_kth_of(kernels, lanes, kernels_blocks(n) * KERNELS_LANES, k, scratch);
+    size_t count = rank_collect(kernels, z, lanes, n, bound, ids), above = 0;
+    for (size_t i = 0; count > k && i < count; i++)
+        above += z[ids[i]] > bound;
+    if (above >= k)
+        count = keep_top(kernels, z, count, k, ids, scratch);
+    arena_release(scratch, mark);
+    return count;
 }

@@ -46,6 +46,13 @@ size_t rank_collect(const struct kernels *kernels, const float *z, const float *
                     int32_t *ids);
 
 /*
+ * ids[<= n] of the k largest, 1 <= k <= n, and of all that tie with the k-th, ascending; returns how many.
+ * The cheapest way where k is far below n: the tokens that may be the k-th are those collected.
+ */
+size_t rank_top(const struct kernels *kernels, const float *z, const float *lanes, size_t n, size_t k,
+                int32_t *ids, struct arena *scratch);
+
+/*
  * The floats in order, as whole numbers: rank_float(rank_code(x)) == x, and codes rise with x.
  * -0.0 gets the code of 0.0.
  */

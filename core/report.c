@@ -33,8 +33,7 @@ static size_t likely_positions(struct support *s, size_t most, const struct kern
 {
     if (s->n > SORT_AT_ONCE && most < s->n) {
         const float *lanes = support_lanes(s, kernels, scratch);
-        float cut = rank_kth_largest(kernels, s->z, lanes, s->n, most, scratch);
-        return rank_collect(kernels, s->z, lanes, s->n, cut, positions);
+        return rank_top(kernels, s->z, lanes, s->n, most, positions, scratch);
     }
     for (size_t i = 0; i < s->n; i++)
         positions[i] = (int32_t)i;

@@ -42,9 +42,8 @@ void select_top_k(struct support *s, size_t k, const struct kernels *kernels, st
         return;
     struct tools t = {kernels, scratch};
     const float *lanes = support_lanes(s, kernels, scratch);
-    float cut = rank_kth_largest(kernels, s->z, lanes, s->n, k, scratch);
     int32_t *positions = lend(&t, s->n, sizeof *positions);
-    size_t count = rank_collect(kernels, s->z, lanes, s->n, cut, positions);
+    size_t count = rank_top(kernels, s->z, lanes, s->n, k, positions, scratch);
     support_keep(s, positions, count, scratch);
 }
 
