@@ -67,8 +67,8 @@ struct kernels {
     /* How many z[n] are >= cut; their w summed in *mass when w is not NULL. */
     size_t (*count_above)(const float *z, const float *w, size_t n, float cut, double *mass);
 
-    /* ids[<= n] of the z[n] that are >= cut, ascending; returns how many. */
-    size_t (*find_above)(const float *z, size_t n, float cut, int *ids);
+    /* ids[<= n] of the z[n] with low <= z < high, ascending; returns how many. */
+    size_t (*find_between)(const float *z, size_t n, float low, float high, int *ids);
 
     /* sum_i exp((z_i - max) / temperature) in float64; relative error <= 1e-14. */
     double (*sum_exp)(const float *z, size_t n, double max, double temperature);

@@ -221,32 +221,38 @@ static size_t count_only(const float *z, size_t n, float cut)
     return count;
 }
 
-static double block_mass_above(const float *z, const float *w, size_t n, float cut)
+static size_t block_count_mass(const float *z, const float *w, size_t n, float cut, double *mass)
 {
     float pad_z[GROUP], pad_w[GROUP], sum[LANES] = {0};
+    int32_t count[LANES] = {0};
     for (size_t i = 0; i < n; i += GROUP) {
-        const float *g = whole_group(z + i, n - i, -INFINITY, pad_z);
+        const float *g = whole_group(z + i, n - i, NAN, pad_z); /* NaN is above no cut */
         const float *v = whole_group(w + i, n - i, 0.0f, pad_w);
         for (size_t l = 0; l < LANES; l++) {
-            float a = g[l] >= cut ? v[l] : 0.0f;
-            float b = g[LANES + l] >= cut ? v[LANES + l] : 0.0f;
-            float c = g[2 * LANES + l] >= cut ? v[2 * LANES + l] : 0.0f;
-            float d = g[3 * LANES + l] >= cut ? v[3 * LANES + l] : 0.0f;
-            sum[l] += (a + b) + (c + d);
+            bool a = g[l] >= cut, b = g[LANES + l] >= cut;
+            bool c = g[2 * LANES + l] >= cut, d = g[3 * LANES + l] >= cut;
+            float x = (a ? v[l] : 0.0f) + (b ? v[LANES + l] : 0.0f);
+            float y = (c ? v[2 * LANES + l] : 0.0f) + (d ? v[3 * LANES + l] : 0.0f);
+            sum[l] += x + y;
+            count[l] += a + b + c + d;
         }
     }
-    return add_lanes(sum);
+    int32_t counted = 0;
+    for (size_t l = 0; l < LANES; l++)
+        counted += count[l];
+    *mass += add_lanes(sum);
+    return (size_t)counted;
 }
 
 static size_t count_above(const float *z, const float *w, size_t n, float cut, double *mass)
 {
-    if (w != NULL) {
-        double total = 0.0;
-        for (size_t i = 0; i < n; i += BLOCK)
-            total += block_mass_above(z + i, w + i, smaller_size(BLOCK, n - i), cut);
-        *mass = total;
-    }
-    return count_only(z, n, cut);
+    if (w == NULL)
+        return count_only(z, n, cut);
+    size_t count = 0;
+    *mass = 0.0;
+    for (size_t i = 0; i < n; i += BLOCK)
+        count += block_count_mass(z + i, w + i, smaller_size(BLOCK, n - i), cut, mass);
+    return count;
 }
 
 /*
@@ -255,13 +261,16 @@ static size_t count_above(const float *z, const float *w, size_t n, float cut, d
  * it.
  */
 #if defined(__AVX512F__)
-static size_t find_in_vectors(const float *z, size_t n, float cut, int *restrict ids, size_t *found)
+static size_t find_in_vectors(const float *z, size_t n, float low, float high, int *restrict ids,
+                              size_t *found)
 {
     const __m512i step = _mm512_set1_epi32(16);
     __m512i id = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     size_t i = 0, count = 0;
     for (; i + 16 <= n; i += 16) {
-        __mmask16 kept = _mm512_cmp_ps_mask(_mm512_loadu_ps(z + i), _mm512_set1_ps(cut), _CMP_GE_OQ);
+        __m512 x = _mm512_loadu_ps(z + i);
+        __mmask16 kept = _mm512_cmp_ps_mask(x, _mm512_set1_ps(low), _CMP_GE_OQ) &
+                         _mm512_cmp_ps_mask(x, _mm512_set1_ps(high), _CMP_LT_OQ);
         /* a whole vector is stored: count <= i, so it ends within ids[n] */
         _mm512_storeu_si512(ids + count, _mm512_maskz_compress_epi32(kept, id));
         count += (size_t)__builtin_popcount(kept);
@@ -271,11 +280,14 @@ static size_t find_in_vectors(const float *z, size_t n, float cut, int *restrict
     return i;
 }
 #elif defined(__AVX2__)
-static size_t find_in_vectors(const float *z, size_t n, float cut, int *restrict ids, size_t *found)
+static size_t find_in_vectors(const float *z, size_t n, float low, float high, int *restrict ids,
+                              size_t *found)
 {
     size_t i = 0, count = 0;
     for (; i + 8 <= n; i += 8) {
-        __m256 kept = _mm256_cmp_ps(_mm256_loadu_ps(z + i), _mm256_set1_ps(cut), _CMP_GE_OQ);
+        __m256 x = _mm256_loadu_ps(z + i);
+        __m256 kept = _mm256_and_ps(_mm256_cmp_ps(x, _mm256_set1_ps(low), _CMP_GE_OQ),
+                                    _mm256_cmp_ps(x, _mm256_set1_ps(high), _CMP_LT_OQ));
         uint64_t bits = (uint64_t)_mm256_movemask_ps(kept);
         /* a byte of ones for each token kept picks its lane's number, 0 .. 7 */
         uint64_t lanes = _pext_u64(0x0706050403020100u, _pdep_u64(bits, 0x0101010101010101u) * 0xff);
@@ -287,20 +299,21 @@ static size_t find_in_vectors(const float *z, size_t n, float cut, int *restrict
     return i;
 }
 #else
-static size_t find_in_vectors(const float *z, size_t n, float cut, int *restrict ids, size_t *found)
+static size_t find_in_vectors(const float *z, size_t n, float low, float high, int *restrict ids,
+                              size_t *found)
 {
-    (void)z, (void)n, (void)cut, (void)ids;
+    (void)z, (void)n, (void)low, (void)high, (void)ids;
     *found = 0;
     return 0;
 }
 #endif
 
-static size_t find_above(const float *z, size_t n, float cut, int *restrict ids)
+static size_t find_between(const float *z, size_t n, float low, float high, int *restrict ids)
 {
     size_t found;
-    for (size_t i = find_in_vectors(z, n, cut, ids, &found); i < n; i++) {
+    for (size_t i = find_in_vectors(z, n, low, high, ids, &found); i < n; i++) {
         ids[found] = (int)i; /* overwritten unless kept: no branch to mispredict */
-        found += z[i] >= cut;
+        found += (z[i] >= low) & (z[i] < high);
     }
     return found;
 }
@@ -329,6 +342,6 @@ const struct kernels KERNELS_TABLE = {
     .weights = weights,
     .sum_weights = sum_weights,
     .count_above = count_above,
-    .find_above = find_above,
+    .find_between = find_between,
     .sum_exp = sum_exp,
 };

@@ -1,5 +1,7 @@
 #include "core/rank.h"
 
+#include "core/bracket.h"
+
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -8,12 +10,11 @@
 
 size_t rank_scratch_bytes(size_t n)
 {
-    /* one call of rank_kth_largest holds ids and values of a collected list (8 n) and, below it, its lanes; a
-       sort holds two lists of struct ranked.  The recursion works on lists of at most n, then n / 32, n /
-       1024 ... */
-    size_t lists = 2 * n * sizeof(struct ranked);
-    size_t lanes = (kernels_blocks(n) + 1) * KERNELS_LANES * sizeof(float);
-    return 2 * lists + 4 * lanes + 64 * ARENA_ALIGNMENT;
+    /* rank_kth_largest holds ids and values of what it collected, and below them works on a list of half that
+       at most, or on lanes; a sort holds two lists */
+    size_t lists = 4 * n * sizeof(struct ranked);
+    size_t lanes = 4 * (kernels_blocks(n) + 1) * KERNELS_LANES * sizeof(float);
+    return lists + lanes + bracket_scratch_bytes(n) + 64 * ARENA_ALIGNMENT;
 }
 
 static void insertion_sort(struct ranked *r, size_t n)
@@ -87,21 +88,18 @@ static float kth_by_sort(const float *z, size_t n, size_t k, struct arena *scrat
     return kth;
 }
 
-/*
- * Invariant: count(z >= low) >= k > count(z >= high).  The codes of the floats are halved, so 32 counting
- * passes at most.
- */
-static float kth_by_counting(const struct kernels *kernels, const float *z, size_t n, size_t k)
+/* count(z >= x) > k - 1/2 is to say that the k-th largest is >= x. */
+static float kth_by_counting(const struct kernels *kernels, const float *z, size_t n, size_t k,
+                             struct arena *scratch)
 {
-    int64_t low = rank_code(-INFINITY), high = (int64_t)rank_code(kernels->max(z, n)) + 1;
-    while (high - low > 1) {
-        int64_t middle = low + (high - low) / 2;
-        if (kernels->count_above(z, NULL, n, rank_float((int32_t)middle), NULL) >= k)
-            low = middle;
-        else
-            high = middle;
-    }
-    return rank_float((int32_t)low);
+    size_t mark = arena_mark(scratch);
+    struct bracket b = {.z = z, .w = NULL, .n = n, .max = kernels->max(z, n)};
+    bracket_find(&b, (double)k - 0.5, FEW, kernels, scratch);
+    float kth = rank_float((int32_t)b.low);
+    if (b.high - b.low > 1)
+        kth = kth_by_sort(b.z, b.n, k - (size_t)b.above, scratch);
+    arena_release(scratch, mark);
+    return kth;
 }
 
 float rank_kth_of(const struct kernels *kernels, const float *z, size_t n, size_t k, struct arena *scratch)
@@ -131,7 +129,7 @@ float rank_kth_largest(const struct kernels *kernels, const float *z, const floa
     if (n <= FEW)
         return kth_by_sort(z, n, k, scratch);
     if (!lanes_help(n, k))
-        return kth_by_counting(kernels, z, n, k);
+        return kth_by_counting(kernels, z, n, k, scratch);
     size_t mark = arena_mark(scratch);
     int32_t *ids = arena_alloc(scratch, n, sizeof *ids);
     assert(ids != NULL);
@@ -170,9 +168,9 @@ size_t rank_collect(const struct kernels *kernels, const float *z, const float *
     for (size_t first = 0; first < n; first += KERNELS_BLOCK, lanes += KERNELS_LANES) {
         int live[KERNELS_LANES];
         size_t in_block = n - first < KERNELS_BLOCK ? n - first : KERNELS_BLOCK, more = 0;
-        size_t num_live = kernels->find_above(lanes, KERNELS_LANES, cut, live);
+        size_t num_live = kernels->find_between(lanes, KERNELS_LANES, cut, INFINITY, live);
         if (num_live > FEW_LIVE)
-            more = kernels->find_above(z + first, in_block, cut, ids + found);
+            more = kernels->find_between(z + first, in_block, cut, INFINITY, ids + found);
         else if (num_live > 0)
             more = collect_from_lanes(z + first, in_block, live, num_live, cut, ids + found);
         for (size_t i = found; i < found + more; i++)
@@ -182,17 +180,24 @@ size_t rank_collect(const struct kernels *kernels, const float *z, const float *
     return found;
 }
 
-/* Of the tokens collected, those that reach the k-th largest of them. */
-static size_t keep_top(const struct kernels *kernels, const float *z, size_t count, size_t k, int32_t *ids,
-                       struct arena *scratch)
+/*
+ * Of the tokens collected, those that reach the k-th largest, which is above bound.  Where most of the row is
+ * above it, lanes do not tell its tokens apart, and would not do so again.
+ */
+static size_t keep_top(const struct kernels *kernels, const float *z, size_t n, size_t count, float bound,
+                       size_t k, int32_t *ids, struct arena *scratch)
 {
     float *values = arena_alloc(scratch, count, sizeof *values);
     assert(values != NULL);
-    for (size_t i = 0; i < count; i++)
-        values[i] = z[ids[i]];
-    float cut = rank_kth_of(kernels, values, count, k, scratch);
-    size_t kept = 0;
+    size_t above = 0, kept = 0;
     for (size_t i = 0; i < count; i++) {
+        ids[above] = ids[i];
+        values[above] = z[ids[i]];
+        above += values[above] > bound;
+    }
+    float cut = above > n / 2 ? kth_by_counting(kernels, values, above, k, scratch)
+                              : rank_kth_of(kernels, values, above, k, scratch);
+    for (size_t i = 0; i < above; i++) {
         ids[kept] = ids[i];
         kept += values[i] >= cut;
     }
@@ -214,7 +219,7 @@ size_t rank_top(const struct kernels *kernels, const float *z, const float *lane
     for (size_t i = 0; count > k && i < count; i++)
         above += z[ids[i]] > bound;
     if (above >= k)
-        count = keep_top(kernels, z, count, k, ids, scratch);
+        count = keep_top(kernels, z, n, count, bound, k, ids, scratch);
     arena_release(scratch, mark);
     return count;
 }

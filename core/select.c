@@ -1,7 +1,8 @@
 #include "core/select.h"
 
+#include "core/bracket.h"
+
 #include <assert.h>
-#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 
@@ -24,8 +25,8 @@ size_t select_scratch_bytes(size_t n)
     /* top_k: positions, and the new support's two lists.  top_p: the same, weights of all, and a list of up
        to n positions with logits, weights and order. */
     size_t lanes = (kernels_blocks(n) + 1) * KERNELS_LANES * sizeof(float);
-    return rank_scratch_bytes(n) + 12 * n * sizeof(float) + 2 * lanes + kernels_blocks(n) * sizeof(double) +
-           64 * ARENA_ALIGNMENT;
+    return rank_scratch_bytes(n) + bracket_scratch_bytes(n) + 12 * n * sizeof(float) + 2 * lanes +
+           kernels_blocks(n) * sizeof(double) + 64 * ARENA_ALIGNMENT;
 }
 
 static void *lend(const struct tools *t, size_t count, size_t size)
@@ -35,6 +36,24 @@ static void *lend(const struct tools *t, size_t count, size_t size)
     return lent;
 }
 
+/* Keep what is not behind the cut: in a list of its own, or in place where that would be nearly as long as
+ * the row. */
+static void keep_to(struct support *s, struct cut cut, const struct tools *t)
+{
+    if (t->kernels->count_above(s->z, NULL, s->n, cut.value, NULL) > s->n / 8) {
+        support_mask(s, cut.value, cut.last, t->scratch);
+        return;
+    }
+    int32_t *positions = lend(t, s->n, sizeof *positions);
+    size_t reach = rank_collect(t->kernels, s->z, s->lanes, s->n, cut.value, positions), count = 0;
+    for (size_t i = 0; i < reach; i++) {
+        int32_t at = positions[i];
+        positions[count] = at;
+        count += s->z[at] > cut.value || at <= cut.last;
+    }
+    support_keep(s, positions, count, t->scratch);
+}
+
 void select_top_k(struct support *s, size_t k, const struct kernels *kernels, struct arena *scratch)
 {
     assert(k >= 1);
@@ -42,6 +61,11 @@ void select_top_k(struct support *s, size_t k, const struct kernels *kernels, st
         return;
     struct tools t = {kernels, scratch};
     const float *lanes = support_lanes(s, kernels, scratch);
+    if (k > s->n / 8) {
+        float value = rank_kth_largest(kernels, s->z, lanes, s->n, k, scratch);
+        keep_to(s, (struct cut){value, INT32_MAX}, &t);
+        return;
+    }
     int32_t *positions = lend(&t, s->n, sizeof *positions);
     size_t count = rank_top(kernels, s->z, lanes, s->n, k, positions, scratch);
     support_keep(s, positions, count, scratch);
@@ -49,20 +73,26 @@ void select_top_k(struct support *s, size_t k, const struct kernels *kernels, st
 
 /* Some tokens of a support, ascending by position. */
 struct part {
-    int32_t *positions; /* [n] */
-    float *z;           /* [n] */
-    float *w;           /* [n] */
+    const int32_t *positions; /* [n]; NULL for 0 .. n-1 */
+    const float *z;           /* [n] */
+    const float *w;           /* [n] */
     size_t n;
 };
 
-static void part_fill(struct part *p, const struct support *s, struct weight_scale scale,
-                      const struct tools *t)
+static int32_t part_position(const struct part *p, int32_t i)
 {
-    p->z = lend(t, p->n, sizeof *p->z);
-    p->w = lend(t, p->n, sizeof *p->w);
-    for (size_t i = 0; i < p->n; i++)
-        p->z[i] = s->z[p->positions[i]];
-    t->kernels->weights(p->z, p->n, scale, p->w);
+    return p->positions == NULL ? i : p->positions[i];
+}
+
+/* The tokens at these positions. */
+static struct part part_of(const struct support *s, const int32_t *positions, size_t n,
+                           struct weight_scale scale, const struct tools *t)
+{
+    float *z = lend(t, n, sizeof *z), *w = lend(t, n, sizeof *w);
+    for (size_t i = 0; i < n; i++)
+        z[i] = s->z[positions[i]];
+    t->kernels->weights(z, n, scale, w);
+    return (struct part){positions, z, w, n};
 }
 
 static double part_mass(const struct part *p)
@@ -89,7 +119,7 @@ static struct cut walk_to(const struct part *p, double mass, double target, stru
         mass += p->w[at];
         if (mass > target)
             break;
-        cut = (struct cut){p->z[at], p->positions[at]};
+        cut = (struct cut){p->z[at], part_position(p, at)};
     }
     arena_release(t->scratch, mark);
     return cut;
@@ -107,10 +137,9 @@ static struct cut cut_at_max(const struct support *s)
 static struct cut cut_by_sorting(const struct support *s, double top_p, struct weight_scale scale,
                                  const struct tools *t)
 {
-    struct part all = {.positions = lend(t, s->n, sizeof *all.positions), .n = s->n};
-    for (size_t i = 0; i < s->n; i++)
-        all.positions[i] = (int32_t)i;
-    part_fill(&all, s, scale, t);
+    float *w = lend(t, s->n, sizeof *w);
+    t->kernels->weights(s->z, s->n, scale, w);
+    struct part all = {NULL, s->z, w, s->n};
     return walk_to(&all, 0.0, top_p * part_mass(&all), cut_at_max(s), t);
 }
 
@@ -127,9 +156,9 @@ static bool cut_by_falling_threshold(struct support *s, double target, struct we
     for (size_t k = KERNELS_LANES; k <= num_lanes / 4; k *= 8) {
         size_t mark = arena_mark(t->scratch);
         float threshold = rank_kth_of(t->kernels, lanes, num_lanes, k, t->scratch);
-        struct part above = {.positions = lend(t, s->n, sizeof *above.positions)};
-        above.n = rank_collect(t->kernels, s->z, lanes, s->n, threshold, above.positions);
-        part_fill(&above, s, scale, t);
+        int32_t *positions = lend(t, s->n, sizeof *positions);
+        size_t n = rank_collect(t->kernels, s->z, lanes, s->n, threshold, positions);
+        struct part above = part_of(s, positions, n, scale, t);
         bool enough = part_mass(&above) > target;
         if (enough)
             *cut = walk_to(&above, 0.0, target, cut_at_max(s), t);
@@ -141,74 +170,21 @@ static bool cut_by_falling_threshold(struct support *s, double target, struct we
     return false;
 }
 
-/* mass(z >= low) > target >= mass(z >= high), as codes of rank_code() */
-struct bracket {
-    int64_t low, high;
-    size_t count_low, count_high;
-    double mass_high;
-};
-
-/* Halve by value and by code in turn: the first is quick on a model's logits, the second never needs over 32
- * steps. */
-static int64_t bracket_middle(const struct bracket *b, unsigned step)
-{
-    if (step % 2 == 0) {
-        double middle = 0.5 * ((double)rank_float((int32_t)b->low) + (double)rank_float((int32_t)b->high));
-        int64_t code = isfinite(middle) ? rank_code((float)middle) : b->low;
-        if (code > b->low && code < b->high)
-            return code;
-    }
-    return b->low + (b->high - b->low) / 2;
-}
-
-static void bracket_narrow(struct bracket *b, const struct support *s, const float *w, double target,
-                           int64_t at, const struct kernels *kernels)
-{
-    double mass;
-    size_t count = kernels->count_above(s->z, w, s->n, rank_float((int32_t)at), &mass);
-    if (mass > target) {
-        b->low = at;
-        b->count_low = count;
-    } else {
-        b->high = at;
-        b->count_high = count;
-        b->mass_high = mass;
-    }
-}
-
-static struct part bracket_part(const struct bracket *b, const struct support *s, const struct tools *t)
-{
-    struct part p = {.positions = lend(t, s->n, sizeof *p.positions)};
-    float high = rank_float((int32_t)b->high);
-    size_t reach = t->kernels->find_above(s->z, s->n, rank_float((int32_t)b->low), p.positions);
-    for (size_t i = 0; i < reach; i++) {
-        p.positions[p.n] = p.positions[i];
-        p.n += s->z[p.positions[i]] < high;
-    }
-    return p;
-}
-
-static struct cut cut_by_bisection(const struct support *s, double target, float passed,
-                                   struct weight_scale scale, const struct tools *t)
+/* By halving the threshold, from the lowest that is known not to reach the target and from where weights end.
+ */
+static struct cut cut_by_halving(const struct support *s, double target, float passed,
+                                 struct weight_scale scale, const struct tools *t)
 {
     float *w = lend(t, s->n, sizeof *w);
     t->kernels->weights(s->z, s->n, scale, w);
-    struct bracket b = {
-        .low = rank_code(-INFINITY), .high = (int64_t)rank_code(s->max) + 1, .count_low = s->n};
-    if (passed <= s->max)
-        bracket_narrow(&b, s, w, target, rank_code(passed), t->kernels);
+    struct bracket b = {.z = s->z, .w = w, .n = s->n, .max = s->max};
     double reach = 128.0 / ((double)scale.rate * scale.pre); /* no weight below max - reach */
-    float floor = (float)(s->max - reach);
-    if (floor > -FLT_MAX && rank_code(floor) < b.high)
-        bracket_narrow(&b, s, w, target, rank_code(floor), t->kernels);
-    for (unsigned step = 0; b.high - b.low > 1 && b.count_low - b.count_high > SORT_AT_ONCE; step++)
-        bracket_narrow(&b, s, w, target, bracket_middle(&b, step), t->kernels);
+    float hints[] = {passed, (float)(s->max - reach)};
+    bracket_find_near(&b, target, SORT_AT_ONCE, hints, 2, t->kernels, t->scratch);
 
-    struct part between = bracket_part(&b, s, t);
-    part_fill(&between, s, scale, t);
-    bool none_above = b.count_high == 0;
-    struct cut before = none_above ? cut_at_max(s) : (struct cut){rank_float((int32_t)b.high), INT32_MAX};
-    return walk_to(&between, b.mass_high, target, before, t);
+    struct part between = {.positions = b.positions, .z = b.z, .w = b.w, .n = b.n};
+    struct cut before = {rank_float((int32_t)b.high), INT32_MAX};
+    return walk_to(&between, b.above, target, b.count_above == 0 ? cut_at_max(s) : before, t);
 }
 
 static struct cut find_cut(struct support *s, double top_p, struct weight_scale scale, const struct tools *t)
@@ -221,23 +197,16 @@ static struct cut find_cut(struct support *s, double top_p, struct weight_scale 
     struct cut cut;
     if (cut_by_falling_threshold(s, target, scale, t, &passed, &cut))
         return cut;
-    return cut_by_bisection(s, target, passed, scale, t);
+    return cut_by_halving(s, target, passed, scale, t);
 }
 
 void select_top_p(struct support *s, double top_p, struct weight_scale scale, const struct kernels *kernels,
                   struct arena *scratch)
 {
     struct tools t = {kernels, scratch};
-    const float *lanes = support_lanes(s, kernels, scratch);
-    int32_t *positions = lend(&t, s->n, sizeof *positions);
+    support_lanes(s, kernels, scratch);
     size_t mark = arena_mark(scratch);
     struct cut cut = find_cut(s, top_p, scale, &t);
     arena_release(scratch, mark);
-    size_t reach = rank_collect(kernels, s->z, lanes, s->n, cut.value, positions), count = 0;
-    for (size_t i = 0; i < reach; i++) {
-        int32_t at = positions[i];
-        positions[count] = at;
-        count += s->z[at] > cut.value || at <= cut.last;
-    }
-    support_keep(s, positions, count, scratch);
+    keep_to(s, cut, &t);
 }

@@ -1,6 +1,7 @@
 #include "core/support.h"
 
 #include <assert.h>
+#include <math.h>
 
 const float *support_lanes(struct support *s, const struct kernels *kernels, struct arena *scratch)
 {
@@ -11,6 +12,19 @@ const float *support_lanes(struct support *s, const struct kernels *kernels, str
         s->lanes = lanes;
     }
     return s->lanes;
+}
+
+void support_mask(struct support *s, float value, int32_t last, struct arena *scratch)
+{
+    float *z = arena_alloc(scratch, s->n, sizeof *z);
+    assert(z != NULL);
+    size_t ties_end = (size_t)last < s->n ? (size_t)last + 1 : s->n;
+    for (size_t i = 0; i < ties_end; i++)
+        z[i] = s->z[i] >= value ? s->z[i] : -INFINITY;
+    for (size_t i = ties_end; i < s->n; i++)
+        z[i] = s->z[i] > value ? s->z[i] : -INFINITY;
+    s->z = z;
+    s->lanes = NULL;
 }
 
 void support_keep(struct support *s, const int32_t *positions, size_t count, struct arena *scratch)

@@ -27,6 +27,12 @@ static inline int32_t support_id(const struct support *s, size_t position)
 const float *support_lanes(struct support *s, const struct kernels *kernels, struct arena *scratch);
 
 /*
+ * Keep the tokens with z > value, and those with z == value up to position `last`, by masking the others: the
+ * support stays as long as it is, in a copy.
+ */
+void support_mask(struct support *s, float value, int32_t last, struct arena *scratch);
+
+/*
  * Keep the given positions, ascending, 1 <= count <= n, the largest logit among them.  The new lists are lent
  * from scratch and live until it is reset.
  */

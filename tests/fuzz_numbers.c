@@ -156,7 +156,8 @@ static void read_doubles(const char *text, const char *end)
         char *copy = strndup(p, (size_t)(stop - p));
         double expected = strtod(copy, NULL);
         free(copy);
-        require(stop > p && stop <= end && memcmp(&value, &expected, sizeof value) == 0, "a double is strtod's");
+        require(stop > p && stop <= end && memcmp(&value, &expected, sizeof value) == 0,
+                "a double is strtod's");
     }
 }
 
@@ -182,7 +183,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (status == STATUS_OK) {
         require((size_t)(cursor - text) == reference.at, "the cursor is after the array");
         require(shape.rank == reference.shape.rank, "the rank is as deep as the array");
-        require(memcmp(shape.dims, reference.shape.dims, sizeof shape.dims) == 0, "the lengths are the array's");
+        require(memcmp(shape.dims, reference.shape.dims, sizeof shape.dims) == 0,
+                "the lengths are the array's");
         compare_values(out, &reference);
         if (reference.longest <= CJSON_MAX_NUMBER)
             compare_cjson(out, &reference);

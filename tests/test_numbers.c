@@ -41,7 +41,7 @@ static const char *const paddings[] = {"7", ".", "5e3", ",", "]", "[", " ", "nul
 static const struct {
     const char *text;
     struct shape shape;
-    float  values[12];
+    float values[12];
 } arrays[] = {
     {"[1]", {1, {1}}, {1}},
     {"[1,2]", {1, {2}}, {1, 2}},
@@ -50,9 +50,11 @@ static const struct {
     {"[null,0,-0.0,null]", {1, {4}}, {-INFINITY, 0, -0.0f, -INFINITY}},
     {"[1e2,1E-2,1.5e+1,12345678,123456789.5]", {1, {5}}, {100, 0.01f, 15, 12345678, 123456789.5f}},
     {"[1e39,-1e39,1e-50,-1e-400,1e400]", {1, {5}}, {INFINITY, -INFINITY, 0, -0.0f, INFINITY}},
-    {"[3.7437288761138916, -0.00012345678901234567, 10.123456789012345]", {1, {3}},
+    {"[3.7437288761138916, -0.00012345678901234567, 10.123456789012345]",
+     {1, {3}},
      {3.7437288761138916f, -0.00012345678901234567f, 10.123456789012345f}},
-    {"[1.23456789012345678901234567890123456789,0.1,16777217.0000000001]", {1, {3}},
+    {"[1.23456789012345678901234567890123456789,0.1,16777217.0000000001]",
+     {1, {3}},
      {1.2345678901234567f, 0.1f, 16777216}}, /* once: 16777218 */
     {"[[1,2],[3,4]]", {2, {2, 2}}, {1, 2, 3, 4}},
     {"[[1]]", {2, {1, 1}}, {1}},
@@ -70,7 +72,8 @@ START_TEST(reads_arrays)
         struct error err;
         size_t length = strlen(text), count = 1;
         const char *start = place(text, length, paddings[i]), *cursor = start;
-        enum status status = numbers_read_array(&cursor, start + length, out, CAPACITY, &shape, "logits", &err);
+        enum status status =
+            numbers_read_array(&cursor, start + length, out, CAPACITY, &shape, "logits", &err);
         ck_assert_msg(status == STATUS_OK, "%s: %s", text, err.message);
         ck_assert_ptr_eq(cursor, start + length);
         ck_assert_uint_eq(shape.rank, arrays[_i].shape.rank);
@@ -85,11 +88,11 @@ END_TEST
 
 static const struct {
     const char *text, *code, *message;
-    size_t      row, offset; /* offset: where the cursor is left */
+    size_t row, offset; /* offset: where the cursor is left */
 } faults[] = {
-#define NO ERROR_NO_ROW
-#define JSON "malformed_json"
-#define TYPE "wrong_type"
+#define NO     ERROR_NO_ROW
+#define JSON   "malformed_json"
+#define TYPE   "wrong_type"
 #define LENGTH "wrong_length"
     {"[]", LENGTH, "logits is empty", NO, 0},
     {"[ \n]", LENGTH, "logits is empty", NO, 0},
@@ -119,25 +122,34 @@ static const struct {
     {"[-]", JSON, "logits[0] is not valid JSON: a digit must follow '-' at byte 2 of the array", NO, 2},
     {"[-x]", JSON, "logits[0] is not valid JSON: a digit must follow '-' at byte 2 of the array", NO, 2},
     {"[1.]", JSON, "logits[0] is not valid JSON: a digit must follow '.' at byte 3 of the array", NO, 3},
-    {"[1234567.,1]", JSON, "logits[0] is not valid JSON: a digit must follow '.' at byte 9 of the array", NO, 9},
+    {"[1234567.,1]", JSON, "logits[0] is not valid JSON: a digit must follow '.' at byte 9 of the array", NO,
+     9},
     {"[1.5e]", JSON, "logits[0] is not valid JSON: the exponent has no digit at byte 5 of the array", NO, 5},
     {"[1e+]", JSON, "logits[0] is not valid JSON: the exponent has no digit at byte 4 of the array", NO, 4},
     {"[+1]", JSON, "logits[0] is not valid JSON: a number or null is missing at byte 1 of the array", NO, 1},
     {"[.5]", JSON, "logits[0] is not valid JSON: a number or null is missing at byte 1 of the array", NO, 1},
     {"[,1]", JSON, "logits[0] is not valid JSON: a number or null is missing at byte 1 of the array", NO, 1},
     {"[1,]", JSON, "logits[1] is not valid JSON: a number or null is missing at byte 3 of the array", NO, 3},
-    {"[1,,2]", JSON, "logits[1] is not valid JSON: a number or null is missing at byte 3 of the array", NO, 3},
+    {"[1,,2]", JSON, "logits[1] is not valid JSON: a number or null is missing at byte 3 of the array", NO,
+     3},
     {"[[1],]", JSON, "logits[1] is not valid JSON: '[' is missing at byte 5 of the array", 1, 5},
     {"[nul]", JSON, "logits[0] is not valid JSON: a number or null is missing at byte 1 of the array", NO, 1},
     {"[tru]", JSON, "logits[0] is not valid JSON: a number or null is missing at byte 1 of the array", NO, 1},
-    {"[1 2]", JSON, "logits[0] is not valid JSON: ',' or ']' is missing after it at byte 3 of the array", NO, 3},
-    {"[1,0x1F]", JSON, "logits[1] is not valid JSON: ',' or ']' is missing after it at byte 4 of the array", NO, 4},
-    {"[1.5.2]", JSON, "logits[0] is not valid JSON: ',' or ']' is missing after it at byte 4 of the array", NO, 4},
-    {"[1\f]", JSON, "logits[0] is not valid JSON: ',' or ']' is missing after it at byte 2 of the array", NO, 2},
-    {"[[1][2]]", JSON, "logits[0] is not valid JSON: ',' or ']' is missing after it at byte 4 of the array", 0, 4},
-    {"[[1}]", JSON, "logits[0][0] is not valid JSON: ',' or ']' is missing after it at byte 3 of the array", 0, 3},
+    {"[1 2]", JSON, "logits[0] is not valid JSON: ',' or ']' is missing after it at byte 3 of the array", NO,
+     3},
+    {"[1,0x1F]", JSON, "logits[1] is not valid JSON: ',' or ']' is missing after it at byte 4 of the array",
+     NO, 4},
+    {"[1.5.2]", JSON, "logits[0] is not valid JSON: ',' or ']' is missing after it at byte 4 of the array",
+     NO, 4},
+    {"[1\f]", JSON, "logits[0] is not valid JSON: ',' or ']' is missing after it at byte 2 of the array", NO,
+     2},
+    {"[[1][2]]", JSON, "logits[0] is not valid JSON: ',' or ']' is missing after it at byte 4 of the array",
+     0, 4},
+    {"[[1}]", JSON, "logits[0][0] is not valid JSON: ',' or ']' is missing after it at byte 3 of the array",
+     0, 3},
     {"[NaN]", JSON, "logits[0] is NaN, which JSON does not have; null stands for a masked token", NO, 1},
-    {"[[1,-Infinity]]", JSON, "logits[0][1] is -Infinity, which JSON does not have; null stands for a masked token", 0, 4},
+    {"[[1,-Infinity]]", JSON,
+     "logits[0][1] is -Infinity, which JSON does not have; null stands for a masked token", 0, 4},
     {"[inf]", JSON, "logits[0] is inf, which JSON does not have; null stands for a masked token", NO, 1},
     {"[1,", JSON, "logits[1] is not valid JSON: the text ends at byte 3 of the array", NO, 3},
     {"[1", JSON, "logits[0] is not valid JSON: the text ends at byte 2 of the array", NO, 2},
@@ -153,7 +165,8 @@ START_TEST(explains_faults)
         struct shape shape;
         struct error err;
         const char *start = place(text, length, paddings[i]), *cursor = start;
-        enum status status = numbers_read_array(&cursor, start + length, out, CAPACITY, &shape, "logits", &err);
+        enum status status =
+            numbers_read_array(&cursor, start + length, out, CAPACITY, &shape, "logits", &err);
         ck_assert_int_eq(status, STATUS_INVALID);
         ck_assert_str_eq(err.message, faults[_i].message);
         ck_assert_str_eq(err.code, faults[_i].code);
@@ -194,7 +207,8 @@ START_TEST(never_writes_past_the_capacity)
         struct error err;
         memset(out, 0x5a, sizeof out);
         const char *start = place(text, strlen(text), ","), *cursor = start;
-        enum status status = numbers_read_array(&cursor, start + strlen(text), out, capacity, &shape, "bias", &err);
+        enum status status =
+            numbers_read_array(&cursor, start + strlen(text), out, capacity, &shape, "bias", &err);
         ck_assert_int_eq(status, capacity < 9 ? STATUS_INTERNAL : STATUS_OK);
         for (const unsigned char *p = (unsigned char *)(out + capacity); p < (unsigned char *)(out + 10); p++)
             ck_assert_int_eq(*p, 0x5a);

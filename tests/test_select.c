@@ -3,7 +3,7 @@
 
 #include "tests/support.h"
 
-#define LONGEST 40000
+#define LONGEST 30000
 
 static const struct kernels *table;
 static struct arena scratch;
@@ -38,6 +38,21 @@ static struct support whole_row(const float *z, size_t n)
     return (struct support){.z = z, .n = n, .max = table->max(z, n)};
 }
 
+/* A rule may leave a list of what it kept, or mask the rest: make it a list. */
+static void drop_masked(struct support *s)
+{
+    static float z[LONGEST];
+    static int32_t ids[LONGEST];
+    size_t n = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        if (s->z[i] > -INFINITY) {
+            z[n] = s->z[i];
+            ids[n++] = support_id(s, i);
+        }
+    }
+    *s = (struct support){.z = z, .ids = ids, .n = n, .max = s->max};
+}
+
 enum row_kind {
     KIND_NORMAL,
     KIND_TIES,
@@ -46,6 +61,7 @@ enum row_kind {
     KIND_PEAKED,
     KIND_FLAT,
     KIND_TINY,
+    KIND_LANES,
     NUM_KINDS
 };
 
@@ -72,6 +88,9 @@ static void fill_row(float *z, size_t n, enum row_kind kind, uint64_t seed)
         case KIND_TINY: /* spread over many binades below 1 */
             z[i] = ldexpf((float)next_uniform(&seed), -(int)(next_word(&seed) % 140));
             break;
+        case KIND_LANES: /* lanes whose maxima say nothing: two in three hold one value alone */
+            z[i] = i % 64 < 43 ? 0.25f : 1.0f + (float)(i % 7);
+            break;
         default:
             z[i] = x;
         }
@@ -84,9 +103,10 @@ static void check_top_k(const float *z, size_t n, size_t k)
     struct support s = whole_row(z, n);
     select_top_k(&s, k, table, &scratch);
     float cut = sorted[(k < n ? k : n) - 1].z;
+    drop_masked(&s);
     size_t kept = 0;
     for (size_t i = 0; i < n; i++) {
-        if (z[i] >= cut) {
+        if (z[i] >= cut && z[i] > -INFINITY) {
             ck_assert_msg(kept < s.n && support_id(&s, kept) == (int32_t)i,
                           "n=%zu k=%zu: token %zu is not kept", n, k, i);
             ck_assert(s.z[kept] == z[i]);
@@ -124,6 +144,7 @@ static void check_top_p(const float *z, size_t n, double top_p, double temperatu
     struct weight_scale scale = weight_scale_make(s.max, temperature);
     table->weights(z, n, scale, w);
     select_top_p(&s, top_p, scale, table, &scratch);
+    drop_masked(&s);
 
     double total = 0, sum = 0;
     for (size_t i = 0; i < n; i++)
@@ -138,8 +159,9 @@ static void check_top_p(const float *z, size_t n, double top_p, double temperatu
         bool inside = i == 0 || sum <= top_p * total,
              border = fabs(sum / total - top_p) < 1e-6 || w[sorted[i].id] == 0;
         bool is_kept = kept[sorted[i].id];
-        ck_assert_msg(is_kept == inside || border, "n=%zu p=%g T=%g: rank %zu (id %d) %s", n, top_p,
-                      temperature, i, sorted[i].id, is_kept ? "is kept" : "is not kept");
+        ck_assert_msg(is_kept == inside || border || sorted[i].z == -INFINITY,
+                      "n=%zu p=%g T=%g: rank %zu (id %d) %s", n, top_p, temperature, i, sorted[i].id,
+                      is_kept ? "is kept" : "is not kept");
         ck_assert_msg(prefix || !is_kept, "n=%zu p=%g: rank %zu is kept but one above is not", n, top_p, i);
         prefix = is_kept;
     }
@@ -174,6 +196,7 @@ START_TEST(top_p_keeps_a_sum_that_equals_it)
         z[i] = -3.25f;
     struct support s = whole_row(z, 20);
     select_top_p(&s, 0.5, weight_scale_make(-3.25f, 1.0), table, &scratch);
+    drop_masked(&s);
     ck_assert_uint_eq(s.n, 10);
     ck_assert_int_eq(support_id(&s, 9), 9);
 }
@@ -184,8 +207,8 @@ START_TEST(rules_follow_each_other)
     static float z[5000];
     fill_row(z, 5000, KIND_NORMAL, 3);
     struct support s = whole_row(z, 5000);
-    select_top_k(&s, 2000, table, &scratch);
-    ck_assert_uint_eq(s.n, 2000);
+    select_top_k(&s, 600, table, &scratch);
+    ck_assert_uint_eq(s.n, 600);
     select_top_k(&s, 40, table, &scratch);
     ck_assert_uint_eq(s.n, 40);
     sort_row(z, 5000);

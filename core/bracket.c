@@ -1,0 +1,112 @@
+#include "core/bracket.h"
+
+#include "core/rank.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdbool.h>
+
+/* A search under way.  Counts are of the tokens that b->z holds by now; those above it are in `base` alone.
+ */
+struct search {
+    struct bracket *b;
+    double target;
+    const struct kernels *kernels;
+    struct arena *scratch;
+    double base;       /* measure of the tokens that were left out because they are above */
+    size_t base_count; /* their number */
+    size_t at_low;     /* tokens of b->z with z >= low */
+    size_t at_high;    /* tokens of b->z with z >= high */
+};
+
+size_t bracket_scratch_bytes(size_t n)
+{
+    /* each list is at most a quarter of the one before, but the last, which may be as long as the row */
+    return 6 * n * sizeof(float) + 64 * ARENA_ALIGNMENT;
+}
+
+/* By value, the middle is quick to find a model's threshold; by code, it never needs more than 32 steps. */
+static int64_t middle_of(const struct bracket *b, unsigned step)
+{
+    if (step % 2 == 0) {
+        double middle = 0.5 * ((double)rank_float((int32_t)b->low) + (double)rank_float((int32_t)b->high));
+        int64_t code = isfinite(middle) ? rank_code((float)middle) : b->low;
+        if (code > b->low && code < b->high)
+            return code;
+    }
+    return b->low + (b->high - b->low) / 2;
+}
+
+static void narrow(struct search *s, int64_t at)
+{
+    struct bracket *b = s->b;
+    double mass = 0.0;
+    size_t count = s->kernels->count_above(b->z, b->w, b->n, rank_float((int32_t)at), &mass);
+    double measure = s->base + (b->w == NULL ? (double)count : mass);
+    if (measure > s->target) {
+        b->low = at;
+        s->at_low = count;
+    } else {
+        b->high = at;
+        b->above = measure;
+        b->count_above = s->base_count + count;
+        s->at_high = count;
+    }
+}
+
+/* Leave out every token that is outside. */
+static void shrink(struct search *s)
+{
+    struct bracket *b = s->b;
+    size_t n = s->at_low - s->at_high;
+    if (n == b->n)
+        return;
+    int32_t *found = arena_alloc(s->scratch, n + 16, sizeof *found); /* vectors are stored whole */
+    float *z = arena_alloc(s->scratch, n, sizeof *z);
+    float *w = b->w == NULL ? NULL : arena_alloc(s->scratch, n, sizeof *w);
+    assert(found != NULL && z != NULL && (b->w == NULL || w != NULL));
+    size_t count = s->kernels->find_between(b->z, b->n, rank_float((int32_t)b->low),
+                                            rank_float((int32_t)b->high), found);
+    assert(count == n);
+    for (size_t i = 0; i < count; i++) {
+        int32_t at = found[i];
+        z[i] = b->z[at];
+        if (w != NULL)
+            w[i] = b->w[at];
+        found[i] = b->positions == NULL ? at : b->positions[at];
+    }
+    b->z = z;
+    b->w = w;
+    b->positions = found;
+    b->n = n;
+    s->base = b->above;
+    s->base_count = b->count_above;
+    s->at_low = n;
+    s->at_high = 0;
+}
+
+void bracket_find_near(struct bracket *b, double target, size_t few, const float *hints, size_t count,
+                       const struct kernels *kernels, struct arena *scratch)
+{
+    struct search s = {.b = b, .target = target, .kernels = kernels, .scratch = scratch, .at_low = b->n};
+    b->positions = NULL;
+    b->low = rank_code(-INFINITY);
+    b->high = (int64_t)rank_code(b->max) + 1;
+    b->above = 0.0;
+    b->count_above = 0;
+    for (size_t i = 0; i < count; i++)
+        if (rank_code(hints[i]) > b->low && rank_code(hints[i]) < b->high)
+            narrow(&s, rank_code(hints[i]));
+    for (unsigned step = 0; b->high - b->low > 1 && s.at_low - s.at_high > few; step++) {
+        narrow(&s, middle_of(b, step));
+        if (s.at_low - s.at_high <= b->n / 4)
+            shrink(&s);
+    }
+    shrink(&s);
+}
+
+void bracket_find(struct bracket *b, double target, size_t few, const struct kernels *kernels,
+                  struct arena *scratch)
+{
+    bracket_find_near(b, target, few, NULL, 0, kernels, scratch);
+}
