@@ -2,11 +2,11 @@
 #   make deps run     install what is missing, build, serve on 127.0.0.1:8090
 #   make deps test    install what is missing, build, pass every test
 
-BUILD   ?= build
-PREFIX  ?= /usr/local
-DESTDIR ?=
-CFLAGS  ?= -O3 -g
-PYTHON  ?= /usr/bin/python3
+BUILD      ?= build
+PREFIX     ?= /usr/local
+DESTDIR    ?=
+CFLAGS     ?= -O3 -g
+PYTHON     ?= python3
 PKG_CONFIG ?= pkg-config
 
 VERSION  := $(shell cat VERSION)
@@ -15,18 +15,11 @@ ifdef CI
 WARNINGS += -Werror
 endif
 
-# IEEE semantics and no fused multiply-add but the ones written as fmaf(): the same bits everywhere.
+# IEEE semantics, and no fused multiply-add but those written as fmaf(): the same bits everywhere.
 EXACT := -ffp-contract=off -fno-fast-math
 
-PACKAGES       := libmicrohttpd libcjson inih openblas
-PACKAGES_CHECK := check
-PKG_CFLAGS     := $(shell $(PKG_CONFIG) --cflags $(PACKAGES) $(PACKAGES_CHECK) 2>/dev/null)
-CORE_LIBS       = $(shell $(PKG_CONFIG) --libs openblas) -lm -pthread
-PROTO_LIBS      = $(shell $(PKG_CONFIG) --libs libcjson)
-SERVER_LIBS     = $(shell $(PKG_CONFIG) --libs libmicrohttpd inih)
-CHECK_LIBS      = $(shell $(PKG_CONFIG) --libs $(PACKAGES_CHECK))
-
-MACHINE := $(shell $(CC) -dumpmachine)
+# What is compiled for which machine: one source of kernels, once per instruction set.
+MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null || uname -m)
 ifneq (,$(findstring x86_64,$(MACHINE)))
 TABLES := generic avx2 avx512
 else ifneq (,$(findstring aarch64,$(MACHINE)))
@@ -34,23 +27,27 @@ TABLES := generic neon
 else
 TABLES := generic
 endif
-ISA_generic :=
-ISA_avx2    := -mavx2 -mfma
-ISA_avx512  := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mprefer-vector-width=512
-ISA_neon    :=
+ISA_avx2   := -mavx2 -mfma -mbmi2 -mpopcnt
+ISA_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mprefer-vector-width=512
 
-# One source, compiled once per instruction set.
+# Asked only when a recipe needs it, since `make deps` may install it in the same run.
+pkg         = $(shell $(PKG_CONFIG) $(1))
+PKG_CFLAGS  = $(eval PKG_CFLAGS := $(call pkg,--cflags openblas libcjson libmicrohttpd inih check))$(PKG_CFLAGS)
+CORE_LIBS   = $(call pkg,--libs openblas) -lm -pthread
+PROTO_LIBS  = $(call pkg,--libs libcjson)
+SERVER_LIBS = $(call pkg,--libs libmicrohttpd inih)
+CHECK_LIBS  = $(call pkg,--libs check libcjson)
+
 KERNEL_SOURCE := core/kernels_table.c
 KERNEL_OBJS   := $(TABLES:%=$(BUILD)/core/kernels_%.o)
+objects        = $(patsubst %.c,$(BUILD)/%.o,$(1))
+CORE_OBJS     := $(call objects,$(filter-out $(KERNEL_SOURCE),$(wildcard core/*.c))) $(KERNEL_OBJS)
+PROTO_OBJS    := $(call objects,$(wildcard proto/*.c))
+SERVER_OBJS   := $(call objects,$(filter-out server/main.c,$(wildcard server/*.c)))
+TESTS         := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
+OBJS          := $(CORE_OBJS) $(PROTO_OBJS) $(SERVER_OBJS) $(BUILD)/server/main.o $(TESTS:%=%.o)
 
-objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
-CORE_OBJS   := $(call objects,$(filter-out $(KERNEL_SOURCE),$(wildcard core/*.c))) $(KERNEL_OBJS)
-PROTO_OBJS  := $(call objects,$(wildcard proto/*.c))
-SERVER_OBJS := $(call objects,$(filter-out server/main.c,$(wildcard server/*.c)))
-TESTS       := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
-OBJS        := $(CORE_OBJS) $(PROTO_OBJS) $(SERVER_OBJS) $(BUILD)/server/main.o $(TESTS:%=%.o)
-
-.PHONY: all deps run test check asan tsan lint format install uninstall clean
+.PHONY: all deps run test check blackbox asan tsan lint format install uninstall clean
 all: $(BUILD)/samplerd
 
 $(BUILD)/samplerd: $(BUILD)/server/main.o $(BUILD)/libserver.a $(BUILD)/libproto.a $(BUILD)/libcore.a
@@ -74,14 +71,71 @@ $(KERNEL_OBJS): $(BUILD)/core/kernels_%.o: $(KERNEL_SOURCE)
 	@mkdir -p $(@D)
 	$(COMPILE) $(ISA_$*) -DKERNELS_TABLE=kernels_$* -DKERNELS_NAME='"$*"' -c -o $@ $<
 
-# What a test may link is what its module may use: core/ alone, proto/ on top of it, or all.
-CORE_TESTS   := $(patsubst core/%.c,$(BUILD)/tests/test_%,$(wildcard core/*.c))
-PROTO_TESTS  := $(patsubst proto/%.c,$(BUILD)/tests/test_%,$(wildcard proto/*.c))
-$(filter $(CORE_TESTS),$(TESTS)): %: %.o $(BUILD)/libcore.a
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(CHECK_LIBS) $(TEST_LIBS) $(CORE_LIBS)
-$(filter $(PROTO_TESTS),$(TESTS)): %: %.o $(BUILD)/libproto.a $(BUILD)/libcore.a
+# Nothing is compiled before `make deps` is through, in parallel runs too.
+$(OBJS): | $(filter deps,$(MAKECMDGOALS))
+
+# A test links what its module may use, and nothing above it: core/ alone, proto/ on top, or all.
+CORE_TESTS   := $(filter $(patsubst core/%.c,$(BUILD)/tests/test_%,$(wildcard core/*.c)),$(TESTS))
+PROTO_TESTS  := $(filter $(patsubst proto/%.c,$(BUILD)/tests/test_%,$(wildcard proto/*.c)),$(TESTS))
+SERVER_TESTS := $(filter-out $(CORE_TESTS) $(PROTO_TESTS),$(TESTS))
+$(CORE_TESTS): %: %.o $(BUILD)/libcore.a
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(CHECK_LIBS) $(CORE_LIBS)
+$(PROTO_TESTS): %: %.o $(BUILD)/libproto.a $(BUILD)/libcore.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(CHECK_LIBS) $(PROTO_LIBS) $(CORE_LIBS)
-$(filter-out $(CORE_TESTS) $(PROTO_TESTS),$(TESTS)): %: %.o $(BUILD)/libserver.a $(BUILD)/libproto.a $(BUILD)/libcore.a
+$(SERVER_TESTS): %: %.o $(BUILD)/libserver.a $(BUILD)/libproto.a $(BUILD)/libcore.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(CHECK_LIBS) $(SERVER_LIBS) $(PROTO_LIBS) $(CORE_LIBS)
+
+run: $(BUILD)/samplerd
+	$(BUILD)/samplerd $(ARGS)
+
+test: $(TESTS) $(BUILD)/samplerd
+	@failed=; for t in $(TESTS); do $$t || failed="$$failed $$t"; done; \
+	if [ -n "$$failed" ]; then echo "FAILED:$$failed"; exit 1; fi
+	SAMPLERD=$(BUILD)/samplerd $(PYTHON) -m unittest discover -s tests/blackbox -t tests/blackbox
+check: test
+
+# The same tests with every memory access, overflow and race watched.
+asan:
+	ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+	$(MAKE) test BUILD=build/asan CFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined"
+tsan:
+	$(MAKE) test BUILD=build/tsan CFLAGS="-O1 -g -fsanitize=thread"
+
+C_FILES := $(wildcard core/*.c proto/*.c server/*.c)
+lint:
+	clang-tidy --quiet $(C_FILES) -- -std=c11 -D_GNU_SOURCE -DSAMPLERD_VERSION='"$(VERSION)"' -I. $(PKG_CFLAGS) \
+	    -DKERNELS_TABLE=kernels_generic -DKERNELS_NAME='"generic"'
+	cppcheck --quiet --error-exitcode=1 --std=c11 --inline-suppr --enable=warning,performance,portability \
+	    --suppress=missingIncludeSystem -I. -D__x86_64__ -DKERNELS_TABLE=kernels_generic -DKERNELS_NAME='"generic"' \
+	    -DSAMPLERD_VERSION='""' $(C_FILES)
+	clang-format --dry-run --Werror $(wildcard */*.[ch])
+format:
+	clang-format -i $(wildcard */*.[ch])
+
+install: $(BUILD)/samplerd
+	install -D -m 755 $(BUILD)/samplerd $(DESTDIR)$(PREFIX)/bin/samplerd
+	install -D -m 644 config.example.ini $(DESTDIR)$(PREFIX)/share/doc/samplerd/config.example.ini
+	install -D -m 644 README.md $(DESTDIR)$(PREFIX)/share/doc/samplerd/README.md
+	install -D -m 644 LICENSE $(DESTDIR)$(PREFIX)/share/doc/samplerd/LICENSE
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/samplerd
+	rm -rf $(DESTDIR)$(PREFIX)/share/doc/samplerd
+clean:
+	rm -rf build
+
+# Debian packages: to build, and to test.
+DEPS := gcc libc6-dev pkg-config libmicrohttpd-dev libcjson-dev libinih-dev libopenblas-dev librandom123-dev \
+        check python3 curl
+deps:
+	@if ! command -v apt-get >/dev/null; then \
+	    echo "This is no Debian. samplerd needs a C11 compiler, GNU make, pkg-config, libmicrohttpd >= 0.9.71, cJSON,"; \
+	    echo "inih, OpenBLAS and the Random123 headers; its tests need check, Python 3 and curl."; exit 0; fi; \
+	missing=; for p in $(DEPS); do \
+	    dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q '^install ok installed' || missing="$$missing $$p"; done; \
+	if [ -z "$$missing" ]; then echo "Every package that samplerd needs is here."; exit 0; fi; \
+	echo "Installing:$$missing"; \
+	sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	$$sudo apt-get update -qq && \
+	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing
 
 -include $(OBJS:.o=.d)

@@ -6,7 +6,7 @@
 
 static size_t round_up(size_t bytes)
 {
-    return (bytes + ARENA_ALIGNMENT - 1) & ~(size_t)(ARENA_ALIGNMENT - 1);
+    return (bytes + ARENA_ALIGNMENT - 1) & ~(ARENA_ALIGNMENT - 1);
 }
 
 enum status arena_init(struct arena *arena, size_t capacity, struct error *err)
@@ -53,7 +53,8 @@ enum status arena_reserve(struct arena *arena, size_t capacity, struct error *er
     assert(arena->used == 0);
     if (capacity <= arena->capacity)
         return STATUS_OK;
-    void *base = capacity > SIZE_MAX - ARENA_ALIGNMENT ? NULL : aligned_alloc(ARENA_ALIGNMENT, round_up(capacity));
+    void *base =
+        capacity > SIZE_MAX - ARENA_ALIGNMENT ? NULL : aligned_alloc(ARENA_ALIGNMENT, round_up(capacity));
     if (base == NULL)
         return error_set(err, STATUS_NO_MEMORY, "no_memory", "cannot allocate %zu bytes", capacity);
     free(arena->base);

@@ -10,11 +10,11 @@
  */
 struct arena {
     unsigned char *base;
-    size_t         capacity; /* bytes */
-    size_t         used;     /* bytes, <= capacity */
+    size_t capacity; /* bytes */
+    size_t used;     /* bytes, <= capacity */
 };
 
-#define ARENA_ALIGNMENT 64 /* a cache line, and the widest vector register */
+#define ARENA_ALIGNMENT ((size_t)64) /* a cache line, and the widest vector register */
 
 /* Reserve capacity bytes.  Errors: STATUS_NO_MEMORY. */
 enum status arena_init(struct arena *arena, size_t capacity, struct error *err);

@@ -9,14 +9,14 @@
  * A numeric parameter: one value for every row, or one value a row.
  */
 struct column {
-    const double *values;  /* [per_row ? batch_size : 1] */
-    bool          per_row;
+    const double *values; /* [per_row ? batch_size : 1] */
+    bool per_row;
 };
 
 /* The same for 64-bit words: seed and offset. */
 struct column_u64 {
     const uint64_t *values; /* [per_row ? batch_size : 1] */
-    bool            per_row;
+    bool per_row;
 };
 
 static inline double column_at(const struct column *c, size_t row)
@@ -39,14 +39,14 @@ enum logprobs_mode {
  * finite and in range once a decoder of proto/ has returned STATUS_OK.
  */
 struct sample_request {
-    const float *logits;     /* [num_stacks, batch_size, vocab_size] row-major; -INFINITY masks a token */
-    size_t       num_stacks; /* 1 unless mix is given */
-    size_t       batch_size;
-    size_t       vocab_size;
+    const float *logits; /* [num_stacks, batch_size, vocab_size] row-major; -INFINITY masks a token */
+    size_t num_stacks;   /* 1 unless mix is given */
+    size_t batch_size;
+    size_t vocab_size;
 
-    const float *mix;       /* [num_stacks] weights of the stacks, or NULL */
-    const float *bias;      /* [bias_rows, vocab_size] added to the logits, or NULL */
-    size_t       bias_rows; /* 0, 1 (for all rows) or batch_size */
+    const float *mix;  /* [num_stacks] weights of the stacks, or NULL */
+    const float *bias; /* [bias_rows, vocab_size] added to the logits, or NULL */
+    size_t bias_rows;  /* 0, 1 (for all rows) or batch_size */
 
     struct column temperature; /* <= 0 means greedy */
     struct column top_k;       /* a whole number; <= 0 keeps all */
@@ -55,9 +55,9 @@ struct sample_request {
     struct column_u64 seed;
     struct column_u64 offset;
 
-    uint32_t           n;              /* independent draws per row, >= 1 */
-    uint32_t           top_candidates; /* how many to report per row */
-    bool               logprobs;
+    uint32_t n;              /* independent draws per row, >= 1 */
+    uint32_t top_candidates; /* how many to report per row */
+    bool logprobs;
     enum logprobs_mode logprobs_mode;
 
     const char *id; /* NUL-terminated UTF-8 to echo, or NULL */
@@ -68,13 +68,13 @@ struct sample_request {
  * max_candidates = min(top_candidates, vocab_size).
  */
 struct sample_result {
-    int32_t  *token_ids;      /* [batch_size, n] in [0, vocab_size) */
-    double   *logprobs;       /* [batch_size, n] nats; NULL unless asked for */
+    int32_t *token_ids;       /* [batch_size, n] in [0, vocab_size) */
+    double *logprobs;         /* [batch_size, n] nats; NULL unless asked for */
     uint32_t *num_candidates; /* [batch_size] how many of max_candidates follow */
-    int32_t  *top_token_ids;  /* [batch_size, max_candidates] by falling probability, lower id first on a tie */
-    double   *top_probs;      /* [batch_size, max_candidates] */
-    double   *top_logprobs;   /* [batch_size, max_candidates] nats */
-    size_t    max_candidates;
+    int32_t *top_token_ids; /* [batch_size, max_candidates] by falling probability, lower id first on a tie */
+    double *top_probs;      /* [batch_size, max_candidates] */
+    double *top_logprobs;   /* [batch_size, max_candidates] nats */
+    size_t max_candidates;
 };
 
 #endif

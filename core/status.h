@@ -27,8 +27,8 @@ struct error {
     enum status status;
     const char *param; /* the field at fault, or NULL */
     const char *code;  /* stable word for programs: "out_of_range" */
-    size_t      row;   /* the row at fault, or ERROR_NO_ROW */
-    char        message[256];
+    size_t row;        /* the row at fault, or ERROR_NO_ROW */
+    char message[256];
 };
 
 /* Fill err (param NULL, no row) and return status.  A message that does not fit is cut. */

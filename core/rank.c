@@ -1,0 +1,220 @@
+#include "core/rank.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#define FEW 256 /* values that are sorted at once rather than searched */
+
+size_t rank_scratch_bytes(size_t n)
+{
+    /* one call of rank_kth_largest holds ids and values of a collected list (8 n) and, below it, its lanes; a
+       sort holds two lists of struct ranked.  The recursion works on lists of at most n, then n / 32, n /
+       1024 ... */
+    size_t lists = 2 * n * sizeof(struct ranked);
+    size_t lanes = (kernels_blocks(n) + 1) * KERNELS_LANES * sizeof(float);
+    return 2 * lists + 4 * lanes + 64 * ARENA_ALIGNMENT;
+}
+
+static void insertion_sort(struct ranked *r, size_t n)
+{
+    for (size_t i = 1; i < n; i++) {
+        struct ranked moving = r[i];
+        size_t j = i;
+        for (; j > 0 && r[j - 1].key > moving.key; j--)
+            r[j] = r[j - 1];
+        r[j] = moving;
+    }
+}
+
+/* One pass of the radix sort, by the byte at `shift`; returns false, having moved nothing, when all agree in
+ * it. */
+static bool radix_pass(const struct ranked *from, size_t n, unsigned shift, uint32_t counts[256],
+                       struct ranked *to)
+{
+    if (counts[from[0].key >> shift & 255] == n)
+        return false;
+    uint32_t start = 0;
+    for (size_t b = 0; b < 256; b++) {
+        uint32_t count = counts[b];
+        counts[b] = start;
+        start += count;
+    }
+    for (size_t i = 0; i < n; i++)
+        to[counts[from[i].key >> shift & 255]++] = from[i];
+    return true;
+}
+
+static void radix_sort(struct ranked *ranked, size_t n, struct arena *scratch)
+{
+    uint32_t counts[4][256] = {{0}};
+    for (size_t i = 0; i < n; i++)
+        for (unsigned b = 0; b < 4; b++)
+            counts[b][ranked[i].key >> 8 * b & 255]++;
+    struct ranked *from = ranked, *to = arena_alloc(scratch, n, sizeof *to);
+    assert(to != NULL);
+    for (unsigned b = 0; b < 4; b++) {
+        if (radix_pass(from, n, 8 * b, counts[b], to)) {
+            struct ranked *swap = from;
+            from = to;
+            to = swap;
+        }
+    }
+    if (from != ranked)
+        memcpy(ranked, from, n * sizeof *from);
+}
+
+void rank_sort(const float *z, size_t n, struct ranked *ranked, struct arena *scratch)
+{
+    size_t mark = arena_mark(scratch);
+    for (size_t i = 0; i < n; i++) /* falling: the code is negated bit by bit, and made unsigned */
+        ranked[i] = (struct ranked){~((uint32_t)rank_code(z[i]) ^ 0x80000000u), (int32_t)i};
+    if (n <= 48)
+        insertion_sort(ranked, n);
+    else
+        radix_sort(ranked, n, scratch);
+    arena_release(scratch, mark);
+}
+
+static float kth_by_sort(const float *z, size_t n, size_t k, struct arena *scratch)
+{
+    size_t mark = arena_mark(scratch);
+    struct ranked *ranked = arena_alloc(scratch, n, sizeof *ranked);
+    assert(ranked != NULL);
+    rank_sort(z, n, ranked, scratch);
+    float kth = z[ranked[k - 1].position];
+    arena_release(scratch, mark);
+    return kth;
+}
+
+/*
+ * Invariant: count(z >= low) >= k > count(z >= high).  The codes of the floats are halved, so 32 counting
+ * passes at most.
+ */
+static float kth_by_counting(const struct kernels *kernels, const float *z, size_t n, size_t k)
+{
+    int64_t low = rank_code(-INFINITY), high = (int64_t)rank_code(kernels->max(z, n)) + 1;
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        if (kernels->count_above(z, NULL, n, rank_float((int32_t)middle), NULL) >= k)
+            low = middle;
+        else
+            high = middle;
+    }
+    return rank_float((int32_t)low);
+}
+
+float rank_kth_of(const struct kernels *kernels, const float *z, size_t n, size_t k, struct arena *scratch)
+{
+    if (n <= FEW)
+        return kth_by_sort(z, n, k, scratch);
+    size_t mark = arena_mark(scratch);
+    float *lanes = arena_alloc(scratch, kernels_blocks(n) * KERNELS_LANES, sizeof *lanes);
+    assert(lanes != NULL);
+    kernels->lane_max(z, n, lanes);
+    float kth = rank_kth_largest(kernels, z, lanes, n, k, scratch);
+    arena_release(scratch, mark);
+    return kth;
+}
+
+/* Whether the lanes' maxima bound the k-th largest well enough to be worth a look. */
+static bool lanes_help(size_t n, size_t k)
+{
+    size_t num_lanes = kernels_blocks(n) * KERNELS_LANES;
+    return k <= num_lanes / 2 && num_lanes < n;
+}
+
+float rank_kth_largest(const struct kernels *kernels, const float *z, const float *lanes, size_t n, size_t k,
+                       struct arena *scratch)
+{
+    assert(k >= 1 && k <= n);
+    if (n <= FEW)
+        return kth_by_sort(z, n, k, scratch);
+    if (!lanes_help(n, k))
+        return kth_by_counting(kernels, z, n, k);
+    size_t mark = arena_mark(scratch);
+    int32_t *ids = arena_alloc(scratch, n, sizeof *ids);
+    assert(ids != NULL);
+    size_t count = rank_top(kernels, z, lanes, n, k, ids, scratch);
+    float kth = z[ids[0]];
+    for (size_t i = 1; i < count; i++)
+        kth = z[ids[i]] < kth ? z[ids[i]] : kth;
+    arena_release(scratch, mark);
+    return kth;
+}
+
+/*
+ * The tokens of one block that reach cut, ascending: row by row, and in a row only the lanes that can hold
+ * one. ids need not have room for more than there are.
+ */
+static size_t collect_from_lanes(const float *z, size_t n, const int *live, size_t num_live, float cut,
+                                 int32_t *ids)
+{
+    size_t found = 0;
+    for (size_t row = 0; row < n; row += KERNELS_LANES) {
+        for (size_t l = 0; l < num_live; l++) {
+            size_t i = row + (size_t)live[l];
+            if (i < n && z[i] >= cut)
+                ids[found++] = (int32_t)i;
+        }
+    }
+    return found;
+}
+
+#define FEW_LIVE 12 /* lanes: more of them cost as much as the whole block in order */
+
+size_t rank_collect(const struct kernels *kernels, const float *z, const float *lanes, size_t n, float cut,
+                    int32_t *ids)
+{
+    size_t found = 0;
+    for (size_t first = 0; first < n; first += KERNELS_BLOCK, lanes += KERNELS_LANES) {
+        int live[KERNELS_LANES];
+        size_t in_block = n - first < KERNELS_BLOCK ? n - first : KERNELS_BLOCK, more = 0;
+        size_t num_live = kernels->find_above(lanes, KERNELS_LANES, cut, live);
+        if (num_live > FEW_LIVE)
+            more = kernels->find_above(z + first, in_block, cut, ids + found);
+        else if (num_live > 0)
+            more = collect_from_lanes(z + first, in_block, live, num_live, cut, ids + found);
+        for (size_t i = found; i < found + more; i++)
+            ids[i] += (int32_t)first;
+        found += more;
+    }
+    return found;
+}
+
+/* Of the tokens collected, those that reach the k-th largest of them. */
+static size_t keep_top(const struct kernels *kernels, const float *z, size_t count, size_t k, int32_t *ids,
+                       struct arena *scratch)
+{
+    float *values = arena_alloc(scratch, count, sizeof *values);
+    assert(values != NULL);
+    for (size_t i = 0; i < count; i++)
+        values[i] = z[ids[i]];
+    float cut = rank_kth_of(kernels, values, count, k, scratch);
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        ids[kept] = ids[i];
+        kept += values[i] >= cut;
+    }
+    return kept;
+}
+
+/*
+ * The k-th largest lane maximum is reached by k tokens at least, so the k largest are among those that reach
+ * it. Where no more do, or the others tie with it, they are the answer.
+ */
+size_t rank_top(const struct kernels *kernels, const float *z, const float *lanes, size_t n, size_t k,
+                int32_t *ids, struct arena *scratch)
+{
+    if (n <= FEW || !lanes_help(n, k))
+        return rank_collect(kernels, z, lanes, n, rank_kth_largest(kernels, z, lanes, n, k, scratch), ids);
+    size_t mark = arena_mark(scratch);
+    float bound = rank_kth_of(kernels, lanes, kernels_blocks(n) * KERNELS_LANES, k, scratch);
+    size_t count = rank_collect(kernels, z, lanes, n, bound, ids), above = 0;
+    for (size_t i = 0; count > k && i < count; i++)
+        above += z[ids[i]] > bound;
+    if (above >= k)
+        count = keep_top(kernels, z, count, k, ids, scratch);
+    arena_release(scratch, mark);
+    return count;
+}

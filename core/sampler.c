@@ -1,0 +1,189 @@
+#include "core/sampler.h"
+
+#include "core/draw.h"
+#include "core/mix.h"
+#include "core/report.h"
+#include "core/rng.h"
+#include "core/rowcheck.h"
+#include "core/select.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+enum status sampler_init(struct sampler *sampler, const struct kernels *kernels, struct error *err)
+{
+    sampler->kernels = kernels;
+    return arena_init(&sampler->scratch, 1u << 20, err);
+}
+
+void sampler_fini(struct sampler *sampler)
+{
+    arena_fini(&sampler->scratch);
+}
+
+enum status sampler_reserve(struct sampler *sampler, const struct sample_request *request, struct error *err)
+{
+    arena_reset(&sampler->scratch);
+    /* what top_k keeps lent, then what top_p adds, then the draw and two reports: of the support and of the
+     * row */
+    size_t n = request->vocab_size;
+    size_t bytes = (mix_needed(request) ? mix_scratch_bytes(request) : 0) + 2 * select_scratch_bytes(n) +
+                   draw_scratch_bytes(n) + 2 * report_scratch_bytes(n);
+    return arena_reserve(&sampler->scratch, bytes, err);
+}
+
+/* The row as a support of all its tokens, read once: largest logit, lane maxima, and whether it can be
+ * sampled. */
+static enum status open_row(struct sampler *sampler, const float *z, size_t row, size_t vocab_size,
+                            struct support *out, struct error *err)
+{
+    size_t num_lanes = kernels_blocks(vocab_size) * KERNELS_LANES;
+    float *lanes = arena_alloc(&sampler->scratch, num_lanes, sizeof *lanes);
+    assert(lanes != NULL);
+    bool clean = sampler->kernels->lane_max(z, vocab_size, lanes);
+    float max = clean ? sampler->kernels->max(lanes, num_lanes) : NAN;
+    if (!isfinite(max)) {
+        rowcheck_explain(z, vocab_size, row, err);
+        return STATUS_UNSAMPLABLE;
+    }
+    *out = (struct support){.z = z, .ids = NULL, .lanes = lanes, .n = vocab_size, .max = max};
+    return STATUS_OK;
+}
+
+/* The largest logit's lowest id. */
+static int32_t argmax(const struct support *s)
+{
+    size_t first = 0;
+    const float *lanes = s->lanes;
+    for (;; first += KERNELS_BLOCK, lanes += KERNELS_LANES) {
+        bool here = false;
+        for (size_t l = 0; l < KERNELS_LANES; l++)
+            here |= lanes[l] == s->max;
+        if (here)
+            break;
+    }
+    while (s->z[first] != s->max)
+        first++;
+    return (int32_t)first;
+}
+
+static void draw_tokens(struct sampler *sampler, const struct sample_request *request, size_t row,
+                        const struct support *support, struct weight_scale scale, int32_t *token_ids)
+{
+    struct draw draw;
+    draw_init(&draw, support, scale, sampler->kernels, &sampler->scratch);
+    struct rng_address address = {
+        .seed = column_u64_at(&request->seed, row),
+        .offset = column_u64_at(&request->offset, row),
+        .stream = request->seed.per_row ? 0 : (uint32_t)row,
+    };
+    for (uint32_t i = 0; i < request->n; i++) {
+        address.draw = i;
+        token_ids[i] = support_id(support, draw_at(&draw, sampler->kernels, rng_uniform(&address)));
+    }
+}
+
+/* Log-probabilities of the drawn tokens and the candidates, both of the given distribution over support. */
+static void report_row(struct sampler *sampler, const struct sample_request *request, size_t row,
+                       const float *z, struct support *support, double temperature,
+                       struct sample_result *result)
+{
+    struct report report;
+    report_init(&report, support, temperature, sampler->kernels);
+    for (size_t i = row * request->n; result->logprobs != NULL && i < (row + 1) * request->n; i++)
+        result->logprobs[i] = report_logprob(&report, z[result->token_ids[i]]);
+    size_t at = row * result->max_candidates;
+    result->num_candidates[row] = (uint32_t)report_candidates(
+        &report, result->max_candidates, sampler->kernels, &sampler->scratch, result->top_token_ids + at,
+        result->top_probs + at, result->top_logprobs + at);
+}
+
+/* top_k and top_p of this row; support becomes what is left. */
+static void apply_rules(struct sampler *sampler, const struct sample_request *request, size_t row,
+                        struct weight_scale scale, struct support *support)
+{
+    double top_k = column_at(&request->top_k, row), top_p = column_at(&request->top_p, row);
+    if (top_k > 0 && top_k < (double)support->n)
+        select_top_k(support, (size_t)top_k, sampler->kernels, &sampler->scratch);
+    if (top_p > 0 && top_p < 1)
+        select_top_p(support, top_p, scale, sampler->kernels, &sampler->scratch);
+}
+
+static void sample_support(struct sampler *sampler, const struct sample_request *request, size_t row,
+                           const struct support *whole, struct sample_result *result)
+{
+    struct support support = *whole;
+    double temperature = column_at(&request->temperature, row);
+    int32_t *token_ids = result->token_ids + row * request->n;
+    bool greedy = (float)temperature <= 0.0f;
+    if (greedy) {
+        int32_t best = argmax(whole);
+        for (uint32_t i = 0; i < request->n; i++)
+            token_ids[i] = best;
+    } else {
+        struct weight_scale scale = weight_scale_make(whole->max, temperature);
+        apply_rules(sampler, request, row, scale, &support);
+        draw_tokens(sampler, request, row, &support, scale, token_ids);
+    }
+    if (!request->logprobs && result->max_candidates == 0)
+        return;
+    bool raw = greedy || request->logprobs_mode == LOGPROBS_RAW;
+    if (raw)
+        support = *whole;
+    report_row(sampler, request, row, whole->z, &support, raw ? 1.0 : temperature, result);
+}
+
+enum status sampler_run_row(struct sampler *sampler, const struct sample_request *request, size_t row,
+                            struct sample_result *result, struct error *err)
+{
+    arena_reset(&sampler->scratch);
+    const float *z = request->logits + row * request->vocab_size;
+    if (mix_needed(request)) {
+        float *mixed = arena_alloc(&sampler->scratch, request->vocab_size, sizeof *mixed);
+        assert(mixed != NULL);
+        if (mix_row(request, row, &sampler->scratch, mixed, err) != STATUS_OK)
+            return err->status;
+        z = mixed;
+    }
+    struct support whole;
+    if (open_row(sampler, z, row, request->vocab_size, &whole, err) != STATUS_OK)
+        return err->status;
+    sample_support(sampler, request, row, &whole, result);
+    return STATUS_OK;
+}
+
+enum status sampler_result_init(struct sample_result *result, const struct sample_request *request,
+                                struct error *err)
+{
+    size_t rows = request->batch_size, draws = rows * request->n;
+    size_t most =
+        request->top_candidates < request->vocab_size ? request->top_candidates : request->vocab_size;
+    size_t candidates = rows * most;
+    *result = (struct sample_result){.max_candidates = most};
+    result->token_ids = malloc(draws * sizeof *result->token_ids);
+    result->logprobs = request->logprobs ? malloc(draws * sizeof *result->logprobs) : NULL;
+    result->num_candidates = malloc(rows * sizeof *result->num_candidates);
+    result->top_token_ids = malloc(candidates * sizeof *result->top_token_ids + 1);
+    result->top_probs = malloc(candidates * sizeof *result->top_probs + 1);
+    result->top_logprobs = malloc(candidates * sizeof *result->top_logprobs + 1);
+    if (result->token_ids == NULL || (request->logprobs && result->logprobs == NULL) ||
+        result->num_candidates == NULL || result->top_token_ids == NULL || result->top_probs == NULL ||
+        result->top_logprobs == NULL) {
+        sampler_result_fini(result);
+        return error_set(err, STATUS_NO_MEMORY, "no_memory",
+                         "cannot allocate an answer of %zu draws and %zu candidates", draws, candidates);
+    }
+    return STATUS_OK;
+}
+
+void sampler_result_fini(struct sample_result *result)
+{
+    free(result->token_ids);
+    free(result->logprobs);
+    free(result->num_candidates);
+    free(result->top_token_ids);
+    free(result->top_probs);
+    free(result->top_logprobs);
+    *result = (struct sample_result){0};
+}

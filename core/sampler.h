@@ -1,0 +1,43 @@
+#ifndef CORE_SAMPLER_H
+#define CORE_SAMPLER_H
+
+#include "core/arena.h"
+#include "core/kernels.h"
+#include "core/request.h"
+
+/* What a thread needs to sample rows. */
+struct sampler {
+    const struct kernels *kernels;
+    struct arena scratch;
+};
+
+enum status sampler_init(struct sampler *sampler, const struct kernels *kernels, struct error *err);
+void sampler_fini(struct sampler *sampler);
+
+/*
+ * Make scratch large enough for the rows of this request, the only step that may allocate.
+ * Errors: STATUS_NO_MEMORY.
+ */
+enum status sampler_reserve(struct sampler *sampler, const struct sample_request *request, struct error *err);
+
+/*
+ * Sample one row: n tokens, and its candidates and log-probabilities if asked for, into that row's part of
+ * result.
+ *
+ * Order: mix and bias, temperature, top_k, softmax, top_p, draw.  Equal logits rank by lower token id; the
+ * token that crosses top_p is dropped; ties at the top_k cutoff are all kept.  Draw i of the row is a pure
+ * function of the row, its parameters, its seed and offset, and i.
+ *
+ * Needs sampler_reserve() first; allocates nothing.  Thread-safe while sampler and the row's part of result
+ * are the caller's own. Errors: STATUS_UNSAMPLABLE on NaN, +INFINITY or a fully masked row; the row's part of
+ * result is then unspecified.
+ */
+enum status sampler_run_row(struct sampler *sampler, const struct sample_request *request, size_t row,
+                            struct sample_result *result, struct error *err);
+
+/* Allocate and free the arrays of a result for this request.  Errors: STATUS_NO_MEMORY. */
+enum status sampler_result_init(struct sample_result *result, const struct sample_request *request,
+                                struct error *err);
+void sampler_result_fini(struct sample_result *result);
+
+#endif

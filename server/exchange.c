@@ -1,0 +1,163 @@
+#include "server/exchange.h"
+
+#include "core/rng.h"
+#include "proto/encode.h"
+#include "proto/json.h"
+#include "proto/numbers.h"
+
+#include <assert.h>
+#include <string.h>
+
+_Static_assert(BUFFERS_PADDING >= NUMBERS_PADDING, "the number reader looks that far ahead");
+
+#define ERROR_BYTES                                                                                          \
+    4096 /* an error's JSON: a message of 256 bytes, each escaped to 6 at most, and its frame */
+
+static struct exchange *exchange_of(struct pool_job *job)
+{
+    return (struct exchange *)((char *)job - offsetof(struct exchange, job));
+}
+
+void exchange_init(struct exchange *x, struct buffers *buffers, size_t max_answer_bytes)
+{
+    *x = (struct exchange){.buffers = buffers, .max_answer_bytes = max_answer_bytes};
+    pthread_mutex_init(&x->mutex, NULL);
+}
+
+void exchange_fini(struct exchange *x)
+{
+    sampler_result_fini(&x->result);
+    arena_fini(&x->arena);
+    buffers_give(x->buffers, &x->numbers);
+    buffers_give(x->buffers, &x->body);
+    buffers_give(x->buffers, &x->answer);
+    pthread_mutex_destroy(&x->mutex);
+}
+
+/*
+ * An error must be told even when the budget is spent and memory is short, so its buffer comes from the
+ * budget only if it can; without one the connection is closed.
+ */
+void exchange_answer_error(struct exchange *x)
+{
+    struct error ignored;
+    x->status = x->error.status;
+    if (buffers_grow(x->buffers, ERROR_BYTES, 0, &x->answer, &ignored) == STATUS_OK)
+        x->answer_length = encode_error(&x->error, x->answer.data, x->answer.capacity);
+}
+
+static enum status decode_json(struct exchange *x, uint64_t seed)
+{
+    size_t most = numbers_count_bound(x->body.data, x->length);
+    /* a parameter's text is limited, so its numbers are too: see json.h */
+    size_t columns = most < JSON_MAX_COLUMN_VALUES ? most : JSON_MAX_COLUMN_VALUES;
+    if (buffers_take(x->buffers, most * sizeof(float), &x->numbers, &x->error) != STATUS_OK ||
+        arena_init(&x->arena, JSON_ARENA_BYTES + columns * sizeof(double), &x->error) != STATUS_OK)
+        return x->error.status;
+    return json_decode(x->body.data, x->length, &x->arena, (float *)(void *)x->numbers.data, most, seed,
+                       &x->request, &x->error);
+}
+
+static enum status decode_raw(struct exchange *x, uint64_t seed)
+{
+    size_t bytes = raw_arena_bytes(x->fields, x->num_fields);
+    if (arena_init(&x->arena, bytes, &x->error) != STATUS_OK)
+        return x->error.status;
+    return raw_decode(x->fields, x->num_fields, (const unsigned char *)x->body.data, x->length, &x->arena,
+                      seed, &x->request, &x->error);
+}
+
+/* Refuse an answer that would be too large before anything is sampled for it. */
+static enum status check_answer_size(struct exchange *x)
+{
+    size_t bound = encode_bound(&x->request);
+    if (bound <= x->max_answer_bytes)
+        return STATUS_OK;
+    return error_set(
+        &x->error, STATUS_TOO_LARGE, "too_large",
+        "the answer may take %zu bytes; max_answer_bytes is %zu: ask for fewer rows, draws or candidates",
+        bound, x->max_answer_bytes);
+}
+
+static enum status decode(struct exchange *x)
+{
+    uint64_t seed;
+    if (rng_fresh_seed(&seed, &x->error) != STATUS_OK)
+        return x->error.status;
+    enum status status = x->media == MEDIA_JSON ? decode_json(x, seed) : decode_raw(x, seed);
+    if (status != STATUS_OK || check_answer_size(x) != STATUS_OK)
+        return x->error.status;
+    return sampler_result_init(&x->result, &x->request, &x->error);
+}
+
+static size_t open_exchange(struct pool_job *job, struct sampler *sampler)
+{
+    (void)sampler;
+    struct exchange *x = exchange_of(job);
+    x->status = decode(x);
+    return x->status == STATUS_OK ? x->request.batch_size : 0;
+}
+
+/* Keep the error of the lowest row, so that the answer does not depend on which worker was first. */
+static void keep_error(struct exchange *x, const struct error *err)
+{
+    pthread_mutex_lock(&x->mutex);
+    if (x->status == STATUS_OK || err->row < x->error.row) {
+        x->error = *err;
+        x->status = err->status;
+    }
+    pthread_mutex_unlock(&x->mutex);
+}
+
+static void run_row(struct pool_job *job, size_t row, struct sampler *sampler)
+{
+    struct exchange *x = exchange_of(job);
+    struct error err;
+    if (sampler_reserve(sampler, &x->request, &err) != STATUS_OK ||
+        sampler_run_row(sampler, &x->request, row, &x->result, &err) != STATUS_OK)
+        keep_error(x, &err);
+}
+
+static enum status encode(struct exchange *x)
+{
+    size_t bound = encode_bound(&x->request);
+    if (buffers_take(x->buffers, bound, &x->answer, &x->error) != STATUS_OK)
+        return x->error.status;
+    x->answer_length = encode_answer(&x->request, &x->result, x->answer.data);
+    assert(x->answer_length <= bound);
+    return STATUS_OK;
+}
+
+static void finish(struct exchange *x)
+{
+    if (x->status == STATUS_OK)
+        x->status = encode(x);
+    if (x->status != STATUS_OK)
+        exchange_answer_error(x);
+    buffers_give(x->buffers, &x->numbers);
+    buffers_give(x->buffers, &x->body);
+}
+
+static void close_exchange(struct pool_job *job, struct sampler *sampler)
+{
+    (void)sampler;
+    struct exchange *x = exchange_of(job);
+    finish(x);
+    x->done(x);
+}
+
+enum status exchange_submit(struct exchange *x, struct pool *pool, struct error *err)
+{
+    x->job.open = open_exchange;
+    x->job.row = run_row;
+    x->job.close = close_exchange;
+    return pool_submit(pool, &x->job, err);
+}
+
+void exchange_run(struct exchange *x, struct sampler *sampler)
+{
+    size_t rows = open_exchange(&x->job, sampler);
+    for (size_t row = 0; row < rows; row++)
+        run_row(&x->job, row, sampler);
+    finish(x);
+}

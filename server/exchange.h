@@ -1,0 +1,60 @@
+#ifndef SERVER_EXCHANGE_H
+#define SERVER_EXCHANGE_H
+
+#include "core/pool.h"
+#include "proto/raw.h"
+#include "server/buffers.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* What a body is, by its Content-Type. */
+enum media { MEDIA_NONE, MEDIA_JSON, MEDIA_RAW };
+
+/*
+ * One POST /sample from its first byte to its last: the body, what was decoded from it, its rows as a pool
+ * job, and the answer.  Owned by the connection until submitted, by the pool until `done` is called, then by
+ * the connection again.
+ */
+struct exchange {
+    struct pool_job job;
+    struct buffers *buffers;
+    size_t max_answer_bytes;
+    enum media media;
+    struct buffer body;
+    size_t length;            /* bytes of the body so far */
+    struct raw_field *fields; /* [num_fields] of the query, for MEDIA_RAW; loans of the connection */
+    size_t num_fields;
+
+    struct buffer numbers; /* logits and bias of a JSON body */
+    struct arena arena;    /* all else that was decoded */
+    struct sample_request request;
+    struct sample_result result;
+
+    pthread_mutex_t mutex; /* guards error while rows run */
+    enum status status;    /* STATUS_OK, or error says what is wrong */
+    struct error error;    /* of the first bad row, when several are */
+
+    struct buffer answer;
+    size_t answer_length;
+
+    void (*done)(struct exchange *exchange); /* called on a worker when the answer is ready */
+    void *owner;                             /* for done */
+};
+
+void exchange_init(struct exchange *exchange, struct buffers *buffers, size_t max_answer_bytes);
+void exchange_fini(struct exchange *exchange);
+
+/* Make the answer the error that is set in exchange->error. */
+void exchange_answer_error(struct exchange *exchange);
+
+/*
+ * Decode, sample and encode on the pool; `done` is called once, from a worker, with status and answer set.
+ * Errors: STATUS_OVERLOADED when the queue is full; `done` is then not called.
+ */
+enum status exchange_submit(struct exchange *exchange, struct pool *pool, struct error *err);
+
+/* The same on the calling thread, with its own sampler; `done` is not called. */
+void exchange_run(struct exchange *exchange, struct sampler *sampler);
+
+#endif

@@ -1,0 +1,41 @@
+#ifndef SERVER_HTTP_H
+#define SERVER_HTTP_H
+
+#include "core/pool.h"
+#include "server/buffers.h"
+#include "server/config.h"
+
+/*
+ * The HTTP side: routes, bodies in, answers out, over libmicrohttpd's epoll threads.
+ */
+struct http;
+
+/* What the server works with; all of it outlives the server. */
+struct http_options {
+    const struct config *config;
+    const struct kernels *kernels;
+    struct pool *pool;
+    struct buffers *buffers;
+    int listen_fd; /* bound and listening; the server takes ownership */
+    size_t io_threads;
+};
+
+/* Start serving.  Errors: STATUS_NO_MEMORY, STATUS_INTERNAL; the socket is then closed. */
+enum status http_start(const struct http_options *options, struct http **out, struct error *err);
+
+/* From now on /readyz says 503 and answers close their connection. */
+void http_drain(struct http *http);
+
+/* Accept no more connections. */
+void http_quiesce(struct http *http);
+
+/* Requests begun and not yet answered in full. */
+size_t http_in_flight(struct http *http);
+
+/* Wait until none is in flight, at most timeout_ms; false when some still are. */
+bool http_wait_idle(struct http *http, unsigned timeout_ms);
+
+/* Close every connection and free all.  Every request must have left the pool. */
+void http_stop(struct http *http);
+
+#endif

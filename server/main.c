@@ -1,0 +1,151 @@
+/*
+ * samplerd: logits in over HTTP, token ids out.
+ *
+ * Everything that lives as long as the process is made here, in order, and destroyed in reverse.
+ */
+#include "core/cpus.h"
+#include "core/mix.h"
+#include "core/pool.h"
+#include "server/address.h"
+#include "server/buffers.h"
+#include "server/config.h"
+#include "server/healthcheck.h"
+#include "server/http.h"
+#include "server/log.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* What a served process is made of. */
+struct service {
+    const struct kernels *kernels;
+    struct pool *pool;
+    struct buffers *buffers;
+    struct http *http;
+    size_t workers, io_threads;
+};
+
+/* A drained server waits this long for one more request on connections that are still open. */
+#define QUIET_MS 50
+
+static enum status choose_kernels(const struct config *config, const struct kernels **out, struct error *err)
+{
+    const char *why;
+    *out = kernels_select(config->kernels, &why);
+    if (*out == NULL)
+        return error_set(err, STATUS_INVALID, "out_of_range", "kernels = %s: %s", config->kernels, why);
+    return STATUS_OK;
+}
+
+/* One I/O thread feeds several workers: it copies bytes, they read numbers and take exponentials. */
+static size_t automatic_io_threads(size_t cpus)
+{
+    return cpus < 8 ? 1 : cpus / 4;
+}
+
+static enum status service_start(struct service *s, const struct config *config, int listen_fd,
+                                 struct error *err)
+{
+    size_t cpus = cpus_usable();
+    s->workers = config->workers > 0 ? config->workers : cpus;
+    s->io_threads = config->io_threads > 0 ? config->io_threads : automatic_io_threads(cpus);
+    mix_setup();
+    if (choose_kernels(config, &s->kernels, err) != STATUS_OK)
+        return err->status;
+    if (buffers_create(config->max_inflight_bytes, config->max_inflight_bytes / 4, &s->buffers, err) !=
+            STATUS_OK ||
+        pool_create(s->workers, config->queue_depth, s->kernels, &s->pool, err) != STATUS_OK)
+        return err->status;
+    struct http_options options = {
+        .config = config,
+        .kernels = s->kernels,
+        .pool = s->pool,
+        .buffers = s->buffers,
+        .listen_fd = listen_fd,
+        .io_threads = s->io_threads,
+    };
+    return http_start(&options, &s->http, err);
+}
+
+/* The pool goes first: its last jobs resume connections that the HTTP side must still have. */
+static void service_stop(struct service *s)
+{
+    pool_destroy(s->pool);
+    http_stop(s->http);
+    buffers_destroy(s->buffers);
+}
+
+/* Where the server really listens, and a line that can be pasted. */
+static void print_banner(const char *where)
+{
+    const char *body = "{\"logits\":[[10,8,6,3]],\"temperature\":0.8,\"top_p\":0.95,\"seed\":7,\"top_candidates\":3}";
+    bool is_unix = strncmp(where, "unix:", 5) == 0;
+    if (is_unix)
+        printf("samplerd %s listens on %s\n", SAMPLERD_VERSION, where);
+    else
+        printf("samplerd %s listens on http://%s\n", SAMPLERD_VERSION, where);
+    printf("try:  curl %s%s http://%s/sample -H 'Content-Type: application/json' -d '%s'\n",
+           is_unix ? "--unix-socket " : "", is_unix ? where + 5 : "-s", is_unix ? "localhost" : where, body);
+    fflush(stdout);
+}
+
+static void block_signals(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGINT);
+    sigprocmask(SIG_BLOCK, set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+/* True when a second signal asks to end at once. */
+static bool asked_again(const sigset_t *signals, unsigned wait_ms)
+{
+    struct timespec wait = {.tv_sec = wait_ms / 1000, .tv_nsec = (long)(wait_ms % 1000) * 1000000};
+    return sigtimedwait(signals, NULL, &wait) > 0;
+}
+
+/* Finish what was accepted.  Returns false when a second signal cut it short. */
+static bool drain(struct http *http, const sigset_t *signals)
+{
+    http_drain(http);
+    http_quiesce(http);
+    do {
+        if (asked_again(signals, QUIET_MS))
+            return false;
+    } while (!http_wait_idle(http, QUIET_MS));
+    return true;
+}
+
+static int serve(const struct config *config)
+{
+    struct service service = {0};
+    struct error err;
+    sigset_t signals;
+    block_signals(&signals);
+    struct address address;
+    int fd = -1;
+    if (address_parse(config->listen, &address, &err) != STATUS_OK ||
+        address_listen(&address, &fd, &err) != STATUS_OK ||
+        service_start(&service, config, fd, &err) != STATUS_OK) {
+        fprintf(stderr, "samplerd: %s\n", err.message);
+        service_stop(&service);
+        return EXIT_FAILURE;
+    }
+    print_banner(address.text);
+    int signal_number = 0;
+    sigwait(&signals, &signal_number);
+    log_info("stopping", "signal", strsignal(signal_number));
+    if (!drain(service.http, &signals)) {
+        log_warn("stopped at once", "reason", "second signal");
+        _exit(EXIT_FAILURE);
+    }
+    service_stop(&service);
+    address_cleanup(&address);
+    log_info("stopped", NULL, NULL);
+    return EXIT_SUCCESS;
+}

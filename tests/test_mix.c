@@ -1,0 +1,136 @@
+#include "core/mix.h"
+
+#include "tests/support.h"
+
+#define VOCAB 5000
+#define ROWS  3
+
+static struct arena scratch;
+static struct error err;
+
+static void setup(void)
+{
+    mix_setup();
+    ck_assert_int_eq(arena_init(&scratch, 1u << 20, &err), STATUS_OK);
+}
+
+static void teardown(void)
+{
+    arena_fini(&scratch);
+}
+
+static float *random_stacks(size_t stacks, uint64_t seed)
+{
+    float *z = malloc(stacks * ROWS * VOCAB * sizeof *z);
+    for (size_t i = 0; i < stacks * ROWS * VOCAB; i++)
+        z[i] = next_word(&seed) % 50 == 0 ? -INFINITY : next_logit(&seed, 4.0);
+    return z;
+}
+
+static struct sample_request request_of(const float *logits, size_t stacks, const float *mix)
+{
+    return (struct sample_request){
+        .logits = logits, .num_stacks = stacks, .batch_size = ROWS, .vocab_size = VOCAB, .mix = mix};
+}
+
+START_TEST(mixes_like_float64)
+{
+    static const float weights[][4] = {
+        {1.5f, -0.5f}, {0.25f, 0.25f, 0.5f}, {1.0f}, {3.0f, 0.0f, -2.0f, 0.1f}};
+    static const size_t stacks[] = {2, 3, 1, 4};
+    for (size_t c = 0; c < 4; c++) {
+        float *z = random_stacks(stacks[c], c), out[VOCAB];
+        struct sample_request request = request_of(z, stacks[c], weights[c]);
+        for (size_t row = 0; row < ROWS; row++) {
+            ck_assert_int_eq(mix_row(&request, row, &scratch, out, &err), STATUS_OK);
+            for (size_t v = 0; v < VOCAB; v++) {
+                double exact = 0, size = 0;
+                bool masked = false;
+                for (size_t m = 0; m < stacks[c]; m++) {
+                    double x = z[(m * ROWS + row) * VOCAB + v], w = weights[c][m];
+                    masked |= isinf(x) && w != 0;
+                    exact += isinf(x) ? 0 : w * x;
+                    size += isinf(x) ? 0 : fabs(w * x);
+                }
+                if (masked)
+                    ck_assert_msg(out[v] == -INFINITY, "case %zu: token %zu is %g, not masked", c, v, out[v]);
+                else
+                    ck_assert_msg(fabs(out[v] - exact) <= 4e-7 * size,
+                                  "case %zu: token %zu is %.9g, not %.9g", c, v, out[v], exact);
+            }
+        }
+        free(z);
+    }
+}
+END_TEST
+
+START_TEST(a_row_does_not_depend_on_its_batch)
+{
+    const float weights[] = {1.7f, -0.7f};
+    float *z = random_stacks(2, 9), *alone = malloc(2 * VOCAB * sizeof *alone), in_batch[VOCAB],
+          by_itself[VOCAB];
+    struct sample_request batch = request_of(z, 2, weights), single = request_of(alone, 2, weights);
+    single.batch_size = 1;
+    for (size_t row = 0; row < ROWS; row++) {
+        for (size_t m = 0; m < 2; m++)
+            memcpy(alone + m * VOCAB, z + (m * ROWS + row) * VOCAB, VOCAB * sizeof *z);
+        ck_assert_int_eq(mix_row(&batch, row, &scratch, in_batch, &err), STATUS_OK);
+        ck_assert_int_eq(mix_row(&single, 0, &scratch, by_itself, &err), STATUS_OK);
+        ck_assert_mem_eq(in_batch, by_itself, sizeof in_batch);
+    }
+    free(z);
+    free(alone);
+}
+END_TEST
+
+START_TEST(bias_adds_and_masks)
+{
+    float *z = random_stacks(1, 3), *bias = random_stacks(1, 4), out[VOCAB];
+    struct sample_request request = request_of(z, 1, NULL);
+    request.bias = bias;
+    for (request.bias_rows = 1; request.bias_rows <= ROWS; request.bias_rows += ROWS - 1) {
+        for (size_t row = 0; row < ROWS; row++) {
+            ck_assert_int_eq(mix_row(&request, row, &scratch, out, &err), STATUS_OK);
+            const float *b = bias + (request.bias_rows == 1 ? 0 : row * VOCAB);
+            for (size_t v = 0; v < VOCAB; v++)
+                ck_assert(out[v] == z[row * VOCAB + v] + b[v]);
+        }
+    }
+    free(z);
+    free(bias);
+}
+END_TEST
+
+START_TEST(bad_values_in_any_stack_are_found)
+{
+    static const float bad[] = {NAN, INFINITY};
+    static const size_t places[] = {0, 2047, 2048, VOCAB - 1};
+    const float weights[] = {1.0f, 0.0f};
+    float *z = random_stacks(2, 6), out[VOCAB];
+    struct sample_request request = request_of(z, 2, weights);
+    for (size_t m = 0; m < 2; m++) {
+        for (size_t i = 0; i < 8; i++) {
+            float *at = z + (m * ROWS + 1) * VOCAB + places[i / 2], before = *at;
+            *at = bad[i % 2];
+            ck_assert_int_eq(mix_row(&request, 1, &scratch, out, &err), STATUS_UNSAMPLABLE);
+            ck_assert_uint_eq(err.row, 1);
+            ck_assert_int_eq(mix_row(&request, 0, &scratch, out, &err), STATUS_OK);
+            *at = before;
+        }
+    }
+    free(z);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("mix");
+    TCase *tcase = tcase_create("mix");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, mixes_like_float64);
+    tcase_add_test(tcase, a_row_does_not_depend_on_its_batch);
+    tcase_add_test(tcase, bias_adds_and_masks);
+    tcase_add_test(tcase, bad_values_in_any_stack_are_found);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}
