@@ -1,16 +1,38 @@
 #include "server/address.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define UNIX_PREFIX  "unix:"
 #define UNIX_BYTES   (sizeof((struct sockaddr_un *)NULL)->sun_path - 1) /* the last one holds the NUL */
 #define HOST_BYTES   256                                                /* a DNS name has at most 253 */
 #define HIGHEST_PORT 65535u
+
+/* Write address->text from the rest of it. */
+static void format(struct address *address)
+{
+    char host[NI_MAXHOST], port[NI_MAXSERV];
+    if (address_is_unix(address)) {
+        const struct sockaddr_un *un = (const struct sockaddr_un *)&address->storage;
+        snprintf(address->text, sizeof address->text, UNIX_PREFIX "%.*s", (int)UNIX_BYTES, un->sun_path);
+        return;
+    }
+    const struct sockaddr *any = (const struct sockaddr *)&address->storage;
+    if (getnameinfo(any, address->length, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+        snprintf(address->text, sizeof address->text, "unknown");
+        return;
+    }
+    bool v6 = address->storage.ss_family == AF_INET6;
+    snprintf(address->text, sizeof address->text, v6 ? "[%.80s]:%.5s" : "%.80s:%.5s", host, port);
+}
 
 static enum status parse_unix(const char *path, struct address *out, struct error *err)
 {
@@ -24,6 +46,7 @@ static enum status parse_unix(const char *path, struct address *out, struct erro
     un->sun_family = AF_UNIX;
     memcpy(un->sun_path, path, length + 1);
     out->length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + 1);
+    format(out);
     return STATUS_OK;
 }
 
@@ -96,25 +119,8 @@ enum status address_parse(const char *text, struct address *out, struct error *e
         failure = look_up(host, port, AF_INET6, 0, out);
     if (failure != 0)
         return error_set(err, STATUS_INVALID, "out_of_range", "%.100s: %s", host, gai_strerror(failure));
+    format(out);
     return STATUS_OK;
-}
-
-void address_format(const struct address *address, char text[ADDRESS_TEXT_BYTES])
-{
-    char host[NI_MAXHOST], port[NI_MAXSERV];
-    if (address_is_unix(address)) {
-        const struct sockaddr_un *un = (const struct sockaddr_un *)&address->storage;
-        snprintf(text, ADDRESS_TEXT_BYTES, UNIX_PREFIX "%.*s", (int)UNIX_BYTES, un->sun_path);
-        return;
-    }
-    const struct sockaddr *any = (const struct sockaddr *)&address->storage;
-    if (getnameinfo(any, address->length, host, sizeof host, port, sizeof port,
-                    NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
-        snprintf(text, ADDRESS_TEXT_BYTES, "unknown");
-        return;
-    }
-    bool v6 = address->storage.ss_family == AF_INET6;
-    snprintf(text, ADDRESS_TEXT_BYTES, v6 ? "[%.80s]:%.5s" : "%.80s:%.5s", host, port);
 }
 
 unsigned address_port(const struct address *address)
@@ -131,6 +137,56 @@ bool address_is_unix(const struct address *address)
     return address->storage.ss_family == AF_UNIX;
 }
 
+/* A socket file that refuses connections was left behind by a process that is gone. */
+static void remove_stale_file(const struct address *address)
+{
+    const char *path = ((const struct sockaddr_un *)&address->storage)->sun_path;
+    struct stat file;
+    if (stat(path, &file) != 0 || !S_ISSOCK(file.st_mode))
+        return;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd == -1)
+        return;
+    if (connect(fd, (const struct sockaddr *)&address->storage, address->length) != 0 &&
+        errno == ECONNREFUSED)
+        unlink(path);
+    close(fd);
+}
+
+static bool bind_and_listen(int fd, struct address *address)
+{
+    const int on = 1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* a restart need not wait for TIME_WAIT */
+    if (bind(fd, (const struct sockaddr *)&address->storage, address->length) != 0 ||
+        listen(fd, SOMAXCONN) != 0)
+        return false;
+    address->length = sizeof address->storage;
+    return getsockname(fd, (struct sockaddr *)&address->storage, &address->length) == 0;
+}
+
+enum status address_listen(struct address *address, int *out, struct error *err)
+{
+    if (address_is_unix(address))
+        remove_stale_file(address);
+    int fd = socket(address->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd == -1 || !bind_and_listen(fd, address)) {
+        error_set(err, STATUS_INVALID, "cannot_listen", "cannot listen on %s: %s", address->text,
+                  strerror(errno));
+        if (fd != -1)
+            close(fd);
+        return err->status;
+    }
+    format(address);
+    *out = fd;
+    return STATUS_OK;
+}
+
+void address_cleanup(const struct address *address)
+{
+    if (address_is_unix(address))
+        unlink(((const struct sockaddr_un *)&address->storage)->sun_path);
+}
+
 void address_to_loopback(struct address *address)
 {
     struct sockaddr_in *v4 = (struct sockaddr_in *)&address->storage;
@@ -139,4 +195,5 @@ void address_to_loopback(struct address *address)
         v4->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     else if (address->storage.ss_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr))
         v6->sin6_addr = in6addr_loopback;
+    format(address);
 }

@@ -16,6 +16,7 @@
 struct address {
     struct sockaddr_storage storage; /* AF_INET, AF_INET6 or AF_UNIX */
     socklen_t length;
+    char text[ADDRESS_TEXT_BYTES]; /* printable, numeric; address_parse() reads it back: "[::1]:8090" */
 };
 
 /*
@@ -26,13 +27,24 @@ struct address {
  */
 enum status address_parse(const char *text, struct address *out, struct error *err);
 
-/* The printable form, which address_parse() reads back; "[::1]:8090" for IPv6.  Always NUL-terminated. */
-void address_format(const struct address *address, char text[ADDRESS_TEXT_BYTES]);
-
 /* The port in host order; 0 for a unix socket. */
 unsigned address_port(const struct address *address);
 
 bool address_is_unix(const struct address *address);
+
+/*
+ * Open a non-blocking socket that listens there.
+ *
+ *   address  in: where; out: where it really listens (port 0 becomes the port that was given)
+ *   out      the descriptor, the caller's to close
+ *
+ * A socket file that nobody serves any more is replaced; one that is served is not.
+ * Errors: STATUS_INVALID with the system's reason.
+ */
+enum status address_listen(struct address *address, int *out, struct error *err);
+
+/* Remove the file of a unix socket that address_listen() made; nothing for others. */
+void address_cleanup(const struct address *address);
 
 /* Turn a listener's wildcard (0.0.0.0 or ::) into the loopback address a local client can reach. */
 void address_to_loopback(struct address *address);

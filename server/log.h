@@ -74,10 +74,16 @@ bool log_enabled(enum log_level level);
  */
 void log_write(enum log_level level, const char *event, const struct log_field *fields, size_t count);
 
-/* The same with the fields in place: log_event(LOG_INFO, "listening", log_text("address", text)). */
+/* The same with the fields, if any, in place: log_info("listening", log_text("address", text)). */
+#define log_debug(event, ...) log_event(LOG_DEBUG, event, ##__VA_ARGS__)
+#define log_info(event, ...)  log_event(LOG_INFO, event, ##__VA_ARGS__)
+#define log_warn(event, ...)  log_event(LOG_WARN, event, ##__VA_ARGS__)
+#define log_error(event, ...) log_event(LOG_ERROR, event, ##__VA_ARGS__)
+
+/* The leading element, which is skipped, lets the list be empty. */
 #define log_event(level, event, ...)                                                                         \
-    log_write((level), (event), (const struct log_field[]){__VA_ARGS__},                                     \
-              sizeof((const struct log_field[]){__VA_ARGS__}) / sizeof(struct log_field))
+    log_write((level), (event), (const struct log_field[]){{0}, ##__VA_ARGS__} + 1,                          \
+              sizeof((const struct log_field[]){{0}, ##__VA_ARGS__}) / sizeof(struct log_field) - 1)
 
 /*
  * Format the line that log_write() would write at time_ms (milliseconds since 1970, UTC), without

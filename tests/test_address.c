@@ -1,8 +1,10 @@
 #include "server/address.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PATH_107                                                                                             \
     "/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" \
@@ -10,7 +12,6 @@
 
 static struct address address;
 static struct error err;
-static char text[ADDRESS_TEXT_BYTES];
 
 static const struct {
     const char *in, *out;
@@ -36,8 +37,7 @@ START_TEST(each_good_address)
     ck_assert_int_eq(address.storage.ss_family, good[_i].family);
     ck_assert_uint_eq(address_port(&address), good[_i].port);
     ck_assert_int_eq(address_is_unix(&address), good[_i].family == AF_UNIX);
-    address_format(&address, text);
-    ck_assert_str_eq(text, good[_i].out);
+    ck_assert_str_eq(address.text, good[_i].out);
 }
 END_TEST
 
@@ -94,8 +94,64 @@ START_TEST(each_loopback)
 {
     ck_assert_int_eq(address_parse(loopbacks[_i].in, &address, &err), STATUS_OK);
     address_to_loopback(&address);
-    address_format(&address, text);
-    ck_assert_str_eq(text, loopbacks[_i].out);
+    ck_assert_str_eq(address.text, loopbacks[_i].out);
+}
+END_TEST
+
+static int connect_to(const struct address *a)
+{
+    int fd = socket(a->storage.ss_family, SOCK_STREAM, 0);
+    int failed = connect(fd, (const struct sockaddr *)&a->storage, a->length);
+    close(fd);
+    return failed;
+}
+
+START_TEST(port_0_becomes_a_port)
+{
+    int fd = -1;
+    ck_assert_int_eq(address_parse(_i == 0 ? "127.0.0.1:0" : "[::1]:0", &address, &err), STATUS_OK);
+    if (address_listen(&address, &fd, &err) != STATUS_OK && _i == 1)
+        return; /* a machine without IPv6 */
+    ck_assert_int_ge(fd, 0);
+    ck_assert_uint_gt(address_port(&address), 0);
+    ck_assert_int_eq(connect_to(&address), 0);
+    struct address again;
+    ck_assert_int_eq(address_parse(address.text, &again, &err), STATUS_OK);
+    ck_assert_uint_eq(address_port(&again), address_port(&address));
+    int second = -1;
+    ck_assert_int_eq(address_listen(&again, &second, &err), STATUS_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.message, "Address already in use"));
+    close(fd);
+}
+END_TEST
+
+START_TEST(socket_files)
+{
+    char text[64];
+    snprintf(text, sizeof text, "unix:/tmp/test_address.%d", (int)getpid());
+    int fd = -1, second = -1;
+    ck_assert_int_eq(address_parse(text, &address, &err), STATUS_OK);
+    ck_assert_msg(address_listen(&address, &fd, &err) == STATUS_OK, "%s", err.message);
+    ck_assert_str_eq(address.text, text);
+    ck_assert_int_eq(address_listen(&address, &second, &err), STATUS_INVALID); /* it is served */
+    ck_assert_int_eq(connect_to(&address), 0);
+    close(fd); /* its process dies */
+    ck_assert_msg(address_listen(&address, &fd, &err) == STATUS_OK, "%s", err.message);
+    close(fd);
+    address_cleanup(&address);
+    ck_assert_int_ne(access(text + strlen("unix:"), F_OK), 0);
+}
+END_TEST
+
+START_TEST(other_files_are_left_alone)
+{
+    char text[64] = "unix:/tmp/test_address_XXXXXX";
+    int fd = mkstemp(text + strlen("unix:")), second = -1;
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(address_parse(text, &address, &err), STATUS_OK);
+    ck_assert_int_eq(address_listen(&address, &second, &err), STATUS_INVALID);
+    ck_assert_int_eq(unlink(text + strlen("unix:")), 0);
+    close(fd);
 }
 END_TEST
 
@@ -111,6 +167,11 @@ int main(void)
     tcase_add_test(tc, an_overlong_host_is_refused);
     tcase_add_loop_test(tc, each_loopback, 0, COUNT(loopbacks));
     suite_add_tcase(suite, tc);
+    TCase *listening = tcase_create("listen");
+    tcase_add_loop_test(listening, port_0_becomes_a_port, 0, 2);
+    tcase_add_test(listening, socket_files);
+    tcase_add_test(listening, other_files_are_left_alone);
+    suite_add_tcase(suite, listening);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);

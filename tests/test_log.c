@@ -145,9 +145,9 @@ START_TEST(levels_below_the_least_are_dropped)
     int fd = capture_stderr(0);
     log_init(LOG_TEXT, LOG_WARN);
     ck_assert(!log_enabled(LOG_INFO));
-    log_event(LOG_INFO, "hidden", log_int("a", 1));
-    log_event(LOG_WARN, "shown", log_int("a", 2), log_int("b", 3));
-    log_write(LOG_ERROR, "bare", NULL, 0);
+    log_info("hidden", log_int("a", 1));
+    log_warn("shown", log_int("a", 2), log_int("b", 3));
+    log_error("bare");
     read_all(fd, out, sizeof out);
     ck_assert_ptr_null(strstr(out, "hidden"));
     ck_assert_ptr_nonnull(strstr(out, "Z warn shown a=2 b=3\n"));
@@ -161,7 +161,7 @@ START_TEST(a_closed_reader_is_harmless)
     log_init(LOG_TEXT, LOG_DEBUG);
     close(capture_stderr(0));
     for (int i = 0; i < 10; i++)
-        log_event(LOG_INFO, "into the void", log_int("i", i));
+        log_info("into the void", log_int("i", i));
 }
 END_TEST
 
@@ -170,7 +170,7 @@ START_TEST(a_closed_stderr_is_replaced)
 {
     close(STDERR_FILENO);
     log_init(LOG_TEXT, LOG_DEBUG);
-    log_event(LOG_INFO, "into the void", log_int("i", 0));
+    log_info("into the void", log_int("i", 0));
     int fd = open("/dev/null", O_RDONLY);
     ck_assert_int_gt(fd, STDERR_FILENO);
 }
@@ -183,9 +183,9 @@ START_TEST(a_full_pipe_drops_lines)
     int fd = capture_stderr(0);
     log_init(LOG_TEXT, LOG_INFO);
     for (int i = 0; i < 10000; i++)
-        log_event(LOG_INFO, "flood", log_int("i", i));
+        log_info("flood", log_int("i", i));
     ck_assert_int_gt(read(fd, out, sizeof out), 0);
-    log_event(LOG_INFO, "after", log_int("i", -1));
+    log_info("after", log_int("i", -1));
     read_all(fd, out, sizeof out);
     ck_assert_ptr_nonnull(strstr(out, "Z info after lost="));
 }
@@ -198,7 +198,7 @@ static void *write_lines(void *unused)
 {
     (void)unused;
     for (int i = 0; i < LINES_A_WRITER; i++)
-        log_event(LOG_INFO, "line", log_text("text", "0123456789"));
+        log_info("line", log_text("text", "0123456789"));
     return NULL;
 }
 
