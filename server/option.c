@@ -1,0 +1,272 @@
+#include "server/option.h"
+
+#include "server/address.h"
+#include "server/config.h"
+#include "server/log.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <inttypes.h>
+#include <string.h>
+
+#define KIB 1024ull
+#define MIB (KIB * 1024)
+#define GIB (MIB * 1024)
+
+#define FIELD(section, field, kind) section, #field, kind, offsetof(struct config, field)
+#define OPT_UINT(section, field, initial, min, max, unit, help)                                              \
+    {                                                                                                        \
+        FIELD(section, field, OPTION_UINT), initial, min, max, unit, NULL, help                              \
+    }
+#define OPT_SIZE(section, field, initial, min, max, help)                                                    \
+    {                                                                                                        \
+        FIELD(section, field, OPTION_SIZE), initial, min, max, "bytes", NULL, help                           \
+    }
+#define OPT_ENUM(section, field, initial, words, help)                                                       \
+    {                                                                                                        \
+        FIELD(section, field, OPTION_ENUM), initial, 0, 0, NULL, words, help                                 \
+    }
+#define OPT_TEXT(section, field, initial, unit, help)                                                        \
+    {                                                                                                        \
+        FIELD(section, field, OPTION_TEXT), initial, 1, sizeof((struct config *)NULL)->field - 1, unit,      \
+            NULL, help                                                                                       \
+    }
+
+const char *const config_kernels_names[] = {"auto", "generic", "avx2", "avx512", "neon", NULL};
+
+/* clang-format off */
+const struct option option_table[] = {
+    OPT_TEXT("server", listen, "127.0.0.1:8090", ADDRESS_FORMS,
+             "where to accept connections; port 0 takes any free port"),
+    OPT_UINT("server", io_threads, "0", 0, 64, "threads",
+             "threads that read and write sockets; 0: chosen from the number of CPUs"),
+    OPT_SIZE("server", max_body_bytes, "64M", 1, UINT32_MAX,
+             "largest request body"),
+    OPT_SIZE("server", max_inflight_bytes, "256M", 1, 1024 * GIB,
+             "largest sum of the request bodies held at once; at least max_body_bytes"),
+    OPT_SIZE("server", max_answer_bytes, "64M", 1, UINT32_MAX,
+             "largest answer; judged before it is computed"),
+    OPT_UINT("server", max_connections, "1024", 1, 65535, "connections",
+             "most connections open at once"),
+    OPT_UINT("server", idle_timeout_ms, "60000", 1000, 3600000, "milliseconds",
+             "when a silent connection is closed; rounded up to whole seconds"),
+    OPT_UINT("sampler", workers, "0", 0, 1024, "threads",
+             "threads that decode and sample; 0: one per usable CPU"),
+    OPT_ENUM("sampler", kernels, "auto", config_kernels_names,
+             "instruction set; auto: the best one this CPU has (all give the same bits)"),
+    OPT_UINT("sampler", queue_depth, "256", 1, 65536, "requests",
+             "most requests waiting for a worker; further ones get 503"),
+    OPT_ENUM("log", log_format, "text", log_format_names,
+             "how an event is written to stderr, one line each"),
+    OPT_ENUM("log", log_level, "info", log_level_names,
+             "least level that is written"),
+};
+/* clang-format on */
+const size_t option_count = sizeof option_table / sizeof option_table[0];
+
+const struct option *option_find(const char *name, size_t length, char separator)
+{
+    for (const struct option *o = option_table; o < option_table + option_count; o++) {
+        size_t i = 0;
+        while (i < length && o->key[i] != '\0' && name[i] == (o->key[i] == '_' ? separator : o->key[i]))
+            i++;
+        if (i == length && o->key[i] == '\0')
+            return o;
+    }
+    return NULL;
+}
+
+static enum status refuse(const struct option *option, const char *where, const char *text, struct error *err)
+{
+    char range[OPTION_VALUE_BYTES];
+    option_range(option, range);
+    return error_set(err, STATUS_INVALID, "out_of_range", "%s is \"%.60s\"; it must be %s", where, text,
+                     range);
+}
+
+/* 1024 for "K", 1 for "", 0 for what is no suffix. */
+static uint64_t suffix_bytes(const char *suffix)
+{
+    if (suffix[0] == '\0')
+        return 1;
+    if (suffix[1] != '\0')
+        return 0;
+    switch (suffix[0]) {
+    case 'K':
+    case 'k':
+        return KIB;
+    case 'M':
+    case 'm':
+        return MIB;
+    case 'G':
+    case 'g':
+        return GIB;
+    default:
+        return 0;
+    }
+}
+
+/* A decimal number, for a size with its suffix.  No sign, no space, no overflow. */
+static bool read_number(const char *text, bool is_size, uint64_t *number)
+{
+    uint64_t x = 0;
+    const char *s = text;
+    for (; *s >= '0' && *s <= '9'; s++) {
+        if (x > (UINT64_MAX - 9) / 10)
+            return false;
+        x = x * 10 + (uint64_t)(*s - '0');
+    }
+    uint64_t scale = is_size ? suffix_bytes(s) : *s == '\0';
+    if (s == text || scale == 0 || x > UINT64_MAX / scale)
+        return false;
+    *number = x * scale;
+    return true;
+}
+
+static enum status set_number(const struct option *option, void *field, const char *where, const char *text,
+                              struct error *err)
+{
+    uint64_t number;
+    bool is_size = option->kind == OPTION_SIZE;
+    if (!read_number(text, is_size, &number) || number < option->min || number > option->max ||
+        (is_size && number > SIZE_MAX))
+        return refuse(option, where, text, err);
+    if (is_size)
+        *(size_t *)field = (size_t)number;
+    else
+        *(unsigned *)field = (unsigned)number;
+    return STATUS_OK;
+}
+
+static enum status set_word(const struct option *option, unsigned *field, const char *where, const char *text,
+                            struct error *err)
+{
+    for (unsigned i = 0; option->words[i] != NULL; i++)
+        if (strcmp(text, option->words[i]) == 0) {
+            *field = i;
+            return STATUS_OK;
+        }
+    return refuse(option, where, text, err);
+}
+
+/* Whether an INI line would give this text back: no control, no space at either end, no " ;" comment. */
+static bool fits_ini(const char *text)
+{
+    size_t length = strlen(text);
+    for (size_t i = 0; i < length; i++)
+        if (iscntrl((unsigned char)text[i]) || text[i] == ';')
+            return false;
+    return length > 0 && text[0] != ' ' && text[length - 1] != ' ';
+}
+
+/* The one text there is, listen, is an address. */
+static enum status set_text(const struct option *option, char *field, const char *where, const char *text,
+                            struct error *err)
+{
+    struct address address;
+    struct error reason;
+    if (!fits_ini(text))
+        return refuse(option, where, text, err);
+    if (address_parse(text, &address, &reason) != STATUS_OK)
+        return error_set(err, STATUS_INVALID, reason.code, "%s is \"%.60s\": %s", where, text,
+                         reason.message);
+    if (strlen(text) > option->max)
+        return refuse(option, where, text, err);
+    memcpy(field, text, strlen(text) + 1);
+    return STATUS_OK;
+}
+
+enum status option_set(const struct option *option, struct config *config, const char *where,
+                       const char *text, struct error *err)
+{
+    void *field = (char *)config + option->offset;
+    switch (option->kind) {
+    case OPTION_UINT:
+    case OPTION_SIZE:
+        return set_number(option, field, where, text, err);
+    case OPTION_ENUM:
+        return set_word(option, field, where, text, err);
+    case OPTION_TEXT:
+        return set_text(option, field, where, text, err);
+    }
+    assert(!"every kind is handled");
+    return error_set(err, STATUS_INTERNAL, "internal", "%s has no kind", option->key);
+}
+
+/* The largest unit that divides it: 67108864 is 64M, 1000 is 1000. */
+static void format_bytes(uint64_t bytes, char text[OPTION_VALUE_BYTES])
+{
+    static const char *const suffixes[] = {"", "K", "M", "G"};
+    size_t unit = 0;
+    while (unit < 3 && bytes > 0 && bytes % KIB == 0) {
+        bytes /= KIB;
+        unit++;
+    }
+    snprintf(text, OPTION_VALUE_BYTES, "%" PRIu64 "%s", bytes, suffixes[unit]);
+}
+
+void option_value(const struct option *option, const struct config *config, char text[OPTION_VALUE_BYTES])
+{
+    const void *field = (const char *)config + option->offset;
+    switch (option->kind) {
+    case OPTION_UINT:
+        snprintf(text, OPTION_VALUE_BYTES, "%u", *(const unsigned *)field);
+        return;
+    case OPTION_SIZE:
+        format_bytes(*(const size_t *)field, text);
+        return;
+    case OPTION_ENUM:
+        snprintf(text, OPTION_VALUE_BYTES, "%s", option->words[*(const unsigned *)field]);
+        return;
+    case OPTION_TEXT:
+        snprintf(text, OPTION_VALUE_BYTES, "%s", (const char *)field);
+        return;
+    }
+}
+
+/* "text or json", "debug, info, warn or error" */
+static void list_words(const char *const *words, char text[OPTION_VALUE_BYTES])
+{
+    size_t used = (size_t)snprintf(text, OPTION_VALUE_BYTES, "%s", words[0]);
+    for (size_t i = 1; words[i] != NULL && used < OPTION_VALUE_BYTES; i++)
+        used += (size_t)snprintf(text + used, OPTION_VALUE_BYTES - used, "%s%s",
+                                 words[i + 1] == NULL ? " or " : ", ", words[i]);
+}
+
+void option_range(const struct option *option, char text[OPTION_VALUE_BYTES])
+{
+    char least[OPTION_VALUE_BYTES], most[OPTION_VALUE_BYTES];
+    switch (option->kind) {
+    case OPTION_UINT:
+        snprintf(text, OPTION_VALUE_BYTES, "from %" PRIu64 " to %" PRIu64 " %s", option->min, option->max,
+                 option->unit);
+        return;
+    case OPTION_SIZE:
+        format_bytes(option->min, least);
+        format_bytes(option->max, most);
+        snprintf(text, OPTION_VALUE_BYTES, "from %.32s to %.32s %s (K, M, G: powers of 1024)", least, most,
+                 option->unit);
+        return;
+    case OPTION_ENUM:
+        list_words(option->words, text);
+        return;
+    case OPTION_TEXT:
+        snprintf(text, OPTION_VALUE_BYTES, "%s", option->unit);
+        return;
+    }
+}
+
+void option_flag(const struct option *option, char text[OPTION_VALUE_BYTES])
+{
+    snprintf(text, OPTION_VALUE_BYTES, "--%s", option->key);
+    for (char *s = text; *s != '\0'; s++)
+        if (*s == '_')
+            *s = '-';
+}
+
+void option_variable(const struct option *option, char text[OPTION_VALUE_BYTES])
+{
+    snprintf(text, OPTION_VALUE_BYTES, "SAMPLERD_%s", option->key);
+    for (char *s = text; *s != '\0'; s++)
+        *s = (char)toupper((unsigned char)*s);
+}
