@@ -424,7 +424,7 @@ __attribute__((format(printf, 2, 0))) static void on_log(void *cls, const char *
     char text[512];
     vsnprintf(text, sizeof text, format, args);
     text[strcspn(text, "\n")] = '\0';
-    log_debug("libmicrohttpd", "message", text);
+    log_event(LOG_DEBUG, "libmicrohttpd", log_text("message", text));
 }
 
 static enum status start_daemon(struct http *http, struct error *err)

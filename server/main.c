@@ -34,10 +34,10 @@ struct service {
 
 static enum status choose_kernels(const struct config *config, const struct kernels **out, struct error *err)
 {
-    const char *why;
-    *out = kernels_select(config->kernels, &why);
+    const char *name = config_kernels_names[config->kernels], *why;
+    *out = kernels_select(name, &why);
     if (*out == NULL)
-        return error_set(err, STATUS_INVALID, "out_of_range", "kernels = %s: %s", config->kernels, why);
+        return error_set(err, STATUS_INVALID, "out_of_range", "kernels = %s: %s", name, why);
     return STATUS_OK;
 }
 
@@ -51,15 +51,19 @@ static enum status service_start(struct service *s, const struct config *config,
                                  struct error *err)
 {
     size_t cpus = cpus_usable();
+    if (choose_kernels(config, &s->kernels, err) != STATUS_OK) {
+        close(listen_fd);
+        return err->status;
+    }
     s->workers = config->workers > 0 ? config->workers : cpus;
     s->io_threads = config->io_threads > 0 ? config->io_threads : automatic_io_threads(cpus);
     mix_setup();
-    if (choose_kernels(config, &s->kernels, err) != STATUS_OK)
-        return err->status;
     if (buffers_create(config->max_inflight_bytes, config->max_inflight_bytes / 4, &s->buffers, err) !=
             STATUS_OK ||
-        pool_create(s->workers, config->queue_depth, s->kernels, &s->pool, err) != STATUS_OK)
+        pool_create(s->workers, config->queue_depth, s->kernels, &s->pool, err) != STATUS_OK) {
+        close(listen_fd);
         return err->status;
+    }
     struct http_options options = {
         .config = config,
         .kernels = s->kernels,
@@ -80,16 +84,16 @@ static void service_stop(struct service *s)
 }
 
 /* Where the server really listens, and a line that can be pasted. */
-static void print_banner(const char *where)
+static void print_banner(const struct address *address)
 {
-    const char *body = "{\"logits\":[[10,8,6,3]],\"temperature\":0.8,\"top_p\":0.95,\"seed\":7,\"top_candidates\":3}";
-    bool is_unix = strncmp(where, "unix:", 5) == 0;
-    if (is_unix)
-        printf("samplerd %s listens on %s\n", SAMPLERD_VERSION, where);
-    else
-        printf("samplerd %s listens on http://%s\n", SAMPLERD_VERSION, where);
-    printf("try:  curl %s%s http://%s/sample -H 'Content-Type: application/json' -d '%s'\n",
-           is_unix ? "--unix-socket " : "", is_unix ? where + 5 : "-s", is_unix ? "localhost" : where, body);
+    const char *body =
+        "{\"logits\":[[10,8,6,3]],\"temperature\":0.8,\"top_p\":0.95,\"seed\":7,\"top_candidates\":3}";
+    const char *text = address->text;
+    bool is_unix = address_is_unix(address);
+    printf("samplerd %s listens on %s%s\n", SAMPLERD_VERSION, is_unix ? "" : "http://", text);
+    printf("Try:  curl -s %s%s http://%s/sample -H 'Content-Type: application/json' -d '%s'\n",
+           is_unix ? "--unix-socket " : "", is_unix ? text + strlen("unix:") : "",
+           is_unix ? "localhost" : text, body);
     fflush(stdout);
 }
 
@@ -99,7 +103,6 @@ static void block_signals(sigset_t *set)
     sigaddset(set, SIGTERM);
     sigaddset(set, SIGINT);
     sigprocmask(SIG_BLOCK, set, NULL);
-    signal(SIGPIPE, SIG_IGN);
 }
 
 /* True when a second signal asks to end at once. */
@@ -121,31 +124,87 @@ static bool drain(struct http *http, const sigset_t *signals)
     return true;
 }
 
+/* Serve until a signal comes; the service is started, and stopped by the caller. */
+static bool serve_until_signal(struct service *service, const struct address *address,
+                               const sigset_t *signals)
+{
+    log_event(LOG_INFO, "listening", log_text("address", address->text),
+              log_text("kernels", service->kernels->name), log_text("blas", mix_blas_core()),
+              log_uint("workers", service->workers), log_uint("io_threads", service->io_threads));
+    print_banner(address);
+    int signal_number = 0;
+    sigwait(signals, &signal_number);
+    log_event(LOG_INFO, "stopping", log_text("signal", strsignal(signal_number)));
+    return drain(service->http, signals);
+}
+
+static int fail(const struct error *err)
+{
+    fprintf(stderr, "samplerd: %s\n", err->message);
+    return EXIT_FAILURE;
+}
+
 static int serve(const struct config *config)
 {
     struct service service = {0};
+    struct address address;
     struct error err;
     sigset_t signals;
+    int fd;
+    log_init((enum log_format)config->log_format, (enum log_level)config->log_level);
     block_signals(&signals);
-    struct address address;
-    int fd = -1;
     if (address_parse(config->listen, &address, &err) != STATUS_OK ||
-        address_listen(&address, &fd, &err) != STATUS_OK ||
-        service_start(&service, config, fd, &err) != STATUS_OK) {
-        fprintf(stderr, "samplerd: %s\n", err.message);
+        address_listen(&address, &fd, &err) != STATUS_OK)
+        return fail(&err);
+    if (service_start(&service, config, fd, &err) != STATUS_OK) {
         service_stop(&service);
-        return EXIT_FAILURE;
+        address_cleanup(&address);
+        return fail(&err);
     }
-    print_banner(address.text);
-    int signal_number = 0;
-    sigwait(&signals, &signal_number);
-    log_info("stopping", "signal", strsignal(signal_number));
-    if (!drain(service.http, &signals)) {
-        log_warn("stopped at once", "reason", "second signal");
+    bool finished = serve_until_signal(&service, &address, &signals);
+    address_cleanup(&address);
+    if (!finished) {
+        log_event(LOG_WARN, "stopped at once", log_text("reason", "a second signal"));
         _exit(EXIT_FAILURE);
     }
     service_stop(&service);
-    address_cleanup(&address);
-    log_info("stopped", NULL, NULL);
+    log_event(LOG_INFO, "stopped");
     return EXIT_SUCCESS;
+}
+
+static int check_config(const struct config *config)
+{
+    const struct kernels *kernels;
+    struct error err;
+    if (choose_kernels(config, &kernels, &err) != STATUS_OK)
+        return fail(&err);
+    printf("The configuration is valid.\n");
+    return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+    struct config config;
+    enum config_action action;
+    struct error err;
+    if (config_load(argc, argv, environ, &config, &action, &err) != STATUS_OK)
+        return fail(&err);
+    switch (action) {
+    case CONFIG_PRINT_CONFIG:
+        config_print(&config, stdout);
+        return EXIT_SUCCESS;
+    case CONFIG_CHECK_CONFIG:
+        return check_config(&config);
+    case CONFIG_HEALTHCHECK:
+        return healthcheck_run(&config);
+    case CONFIG_PRINT_VERSION:
+        printf("samplerd %s\n", SAMPLERD_VERSION);
+        return EXIT_SUCCESS;
+    case CONFIG_PRINT_HELP:
+        config_help(stdout);
+        return EXIT_SUCCESS;
+    case CONFIG_SERVE:
+        break;
+    }
+    return serve(&config);
 }
