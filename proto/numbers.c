@@ -9,8 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Longest path in a message: "logits[2][17]". */
-#define PATH_SIZE 128
+#define PATH_SIZE 128 /* of "logits[2][17]", and of what is said about it */
 
 struct reader {
     const char *start;
@@ -157,6 +156,14 @@ static enum status length_fault(struct reader *r, size_t depth, size_t length)
     return fault(r, depth, "wrong_length", what, "");
 }
 
+/* The caller broke its promise about the capacity. */
+static enum status room_fault(struct reader *r)
+{
+    error_set(r->err, STATUS_INTERNAL, "internal", "%s has more than the %zu numbers there is room for", r->param,
+              r->capacity);
+    return error_at(r->err, r->param, ERROR_NO_ROW);
+}
+
 /* ---- arrays ---- */
 
 /* Read null or any number; NULL if neither is at p. */
@@ -192,27 +199,27 @@ static bool next_item(struct reader *r, size_t depth, enum status *status)
     return c == ',';
 }
 
-/* Read the numbers of an innermost array up to its ']'; its length goes to *length. */
+/* Read the numbers of an innermost array up to its ']'; their number goes to *length. */
 static enum status read_numbers(struct reader *r, size_t *length)
 {
     const char *p = r->p, *end = r->end;
     float *first = r->out + r->count, *out = first, *limit = r->out + r->capacity;
     enum status status;
-    do {
-        p = skip_space(p, end);
+    for (;; p++) {
+        r->p = p = skip_space(p, end);
+        r->at[r->rank - 1] = (size_t)(out - first);
         if (out == limit)
-            return error_set(r->err, STATUS_INTERNAL, "internal", "%s has no room for more than %zu numbers",
-                             r->param, r->capacity);
+            return room_fault(r);
         const char *stop = plain_read(p, out);
         if (stop == NULL)
             stop = read_value(p, end, out);
-        r->p = p;
-        r->at[r->rank - 1] = (size_t)(out - first);
         if (stop == NULL)
             return value_fault(r);
         out++;
         p = skip_space(stop, end);
-    } while (p < end && *p == ',' && p++);
+        if (p >= end || *p != ',')
+            break;
+    }
     r->p = p;
     next_item(r, r->rank - 1, &status);
     *length = (size_t)(out - first);
