@@ -40,10 +40,16 @@ static inline uint64_t digits_stops(uint64_t block)
     return (block | (block + DIGITS_REPEAT(6))) & DIGITS_REPEAT(0xf0);
 }
 
-/* Digits before the first mark, 0 .. 8. */
+/* Digits before the first mark, of which there is one: 0 .. 7. */
+static inline unsigned digits_before_mark(uint64_t stops)
+{
+    return (unsigned)__builtin_ctzll(stops) / 8;
+}
+
+/* Digits before the first mark, if any: 0 .. 8. */
 static inline unsigned digits_before(uint64_t stops)
 {
-    return stops == 0 ? DIGITS_PER_BLOCK : (unsigned)__builtin_ctzll(stops) / 8;
+    return stops == 0 ? DIGITS_PER_BLOCK : digits_before_mark(stops);
 }
 
 /*

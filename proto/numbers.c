@@ -1,15 +1,15 @@
 #include "proto/numbers.h"
 
 #include "proto/decimal.h"
-#include "proto/digits.h"
+#include "proto/plain.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
-/* Longest path in a message: "logits[2][17]". */
-#define PATH_SIZE 128
+#define PATH_SIZE 128 /* of "logits[2][17]", and of what is said about it */
 
 struct reader {
     const char *start;
@@ -50,7 +50,7 @@ size_t numbers_count_bound(const char *text, size_t length)
 
 /* ---- faults ---- */
 
-static bool is_digit(const struct reader *r, const char *p)
+static bool digit_at(const struct reader *r, const char *p)
 {
     return p < r->end && *p >= '0' && *p <= '9';
 }
@@ -86,16 +86,16 @@ static enum status malformed(struct reader *r, size_t depth, const char *reason)
 /* Say where a number that decimal_scan refused goes wrong, and move there. */
 static const char *number_fault(struct reader *r)
 {
-    if (*r->p == '-' && !is_digit(r, ++r->p))
+    if (*r->p == '-' && !digit_at(r, ++r->p))
         return "a digit must follow '-'";
-    if (*r->p == '0' && is_digit(r, r->p + 1))
+    if (*r->p == '0' && digit_at(r, r->p + 1))
         return "leading zero";
-    while (is_digit(r, r->p))
+    while (digit_at(r, r->p))
         r->p++;
     if (r->p < r->end && *r->p == '.') {
-        if (!is_digit(r, ++r->p))
+        if (!digit_at(r, ++r->p))
             return "a digit must follow '.'";
-        while (is_digit(r, r->p))
+        while (digit_at(r, r->p))
             r->p++;
     }
     r->p++; /* the 'e' */
@@ -116,7 +116,7 @@ static const char *kind(const struct reader *r)
     case 't': return starts_with(r, "true") ? "true" : NULL;
     case 'f': return starts_with(r, "false") ? "false" : NULL;
     case 'n': return starts_with(r, "null") ? "null" : NULL;
-    default: return is_digit(r, r->p) || *r->p == '-' ? "a number" : NULL;
+    default: return digit_at(r, r->p) || *r->p == '-' ? "a number" : NULL;
     }
 }
 
@@ -139,7 +139,7 @@ static enum status value_fault(struct reader *r)
         snprintf(what, sizeof what, "is %s, which JSON does not have; ", word);
         return fault(r, r->rank, "malformed_json", what, "null stands for a masked token");
     }
-    if (is_digit(r, r->p) || (r->p < r->end && *r->p == '-'))
+    if (digit_at(r, r->p) || (r->p < r->end && *r->p == '-'))
         return malformed(r, r->rank, number_fault(r));
     if (type == NULL)
         return malformed(r, r->rank, "a number or null is missing");
@@ -156,81 +156,15 @@ static enum status length_fault(struct reader *r, size_t depth, size_t length)
     return fault(r, depth, "wrong_length", what, "");
 }
 
-/* ---- one number ---- */
-
-/* Decimal digits without their point, from the fast path. */
-struct plain {
-    uint64_t    mantissa;
-    int         exponent;
-    const char *stop;
-};
-
-/*
- * Read D.D, D being digits; the point is at p[whole].  The first eight digits are one block, the point
- * taken out by joining what is before it with what is after it; up to fifteen more follow at fixed
- * distances, so that no load waits for the length of what precedes it.
- * Returns false for numbers of another form or of more digits than 63 bits hold.
- */
-static inline bool read_fraction(const char *p, uint64_t head, unsigned whole, struct plain *out)
+/* The caller broke its promise about the capacity. */
+static enum status room_fault(struct reader *r)
 {
-    static const uint64_t most[DIGITS_PER_BLOCK] = { /* floor((2^63 - 1) / 10^n) - 1 */
-        9223372036854775806, 922337203685477579, 92233720368547757, 9223372036854774,
-        922337203685476,     92233720368546,     9223372036853,     922337203684,
-    };
-    uint64_t before = (UINT64_C(1) << (8 * whole)) - 1;
-    uint64_t joined = (head & before) | (digits_load(p + 1) & ~before);
-    unsigned n = digits_before(digits_stops(joined));
-    if (n < DIGITS_PER_BLOCK) {
-        *out = (struct plain){digits_value_of(joined, n), (int)whole - (int)n, p + 1 + n};
-        return n > whole;
-    }
-    uint64_t value = digits_value(joined);
-    p += 1 + DIGITS_PER_BLOCK;
-    uint64_t block = digits_load(p);
-    n = digits_before(digits_stops(block));
-    if (n < DIGITS_PER_BLOCK) {
-        value = value * digits_power[n] + digits_value_of(block, n);
-        *out = (struct plain){value, (int)whole - (int)(DIGITS_PER_BLOCK + n), p + n};
-        return true;
-    }
-    value = value * digits_power[DIGITS_PER_BLOCK] + digits_value(block);
-    p += DIGITS_PER_BLOCK;
-    block = digits_load(p);
-    n = digits_before(digits_stops(block));
-    if (n == DIGITS_PER_BLOCK || value > most[n])
-        return false;
-    value = value * digits_power[n] + digits_value_of(block, n);
-    *out = (struct plain){value, (int)whole - (int)(2 * DIGITS_PER_BLOCK + n), p + n};
-    return true;
+    error_set(r->err, STATUS_INTERNAL, "internal", "%s has more than the %zu numbers there is room for", r->param,
+              r->capacity);
+    return error_at(r->err, r->param, ERROR_NO_ROW);
 }
 
-/*
- * Read the usual number: up to seven digits, perhaps a point and more digits, no exponent.
- *
- * Returns the first character after it, which may lie up to 26 bytes past the text, or NULL for
- * anything else, which read_value then judges.
- */
-static inline const char *read_plain(const char *p, float *out)
-{
-    uint32_t sign = *p == '-';
-    p += sign;
-    uint64_t head = digits_load(p);
-    unsigned whole = digits_before(digits_stops(head));
-    bool leading_zero = (*p == '0') & (whole != 1);
-    if ((whole == 0) | (whole == DIGITS_PER_BLOCK) | leading_zero)
-        return NULL;
-    struct plain plain = {digits_value_of(head, whole), 0, p + whole};
-    if (*plain.stop == '.' && !read_fraction(p, head, whole, &plain))
-        return NULL;
-    float magnitude;
-    if ((*plain.stop | 0x20) == 'e' || !decimal_round(plain.mantissa, plain.exponent, &magnitude))
-        return NULL;
-    uint32_t bits;
-    memcpy(&bits, &magnitude, sizeof bits);
-    bits |= sign << 31;
-    memcpy(out, &bits, sizeof bits);
-    return plain.stop;
-}
+/* ---- arrays ---- */
 
 /* Read null or any number; NULL if neither is at p. */
 static const char *read_value(const char *p, const char *end, float *out)
@@ -245,8 +179,6 @@ static const char *read_value(const char *p, const char *end, float *out)
         *out = decimal_to_float(&d);
     return stop;
 }
-
-/* ---- arrays ---- */
 
 static inline const char *skip_space(const char *p, const char *end)
 {
@@ -267,27 +199,27 @@ static bool next_item(struct reader *r, size_t depth, enum status *status)
     return c == ',';
 }
 
-/* Read the numbers of an innermost array up to its ']'; its length goes to *length. */
+/* Read the numbers of an innermost array up to its ']'; their number goes to *length. */
 static enum status read_numbers(struct reader *r, size_t *length)
 {
     const char *p = r->p, *end = r->end;
     float *first = r->out + r->count, *out = first, *limit = r->out + r->capacity;
     enum status status;
-    do {
-        p = skip_space(p, end);
+    for (;; p++) {
+        r->p = p = skip_space(p, end);
+        r->at[r->rank - 1] = (size_t)(out - first);
         if (out == limit)
-            return error_set(r->err, STATUS_INTERNAL, "internal", "%s has no room for more than %zu numbers",
-                             r->param, r->capacity);
-        const char *stop = read_plain(p, out);
+            return room_fault(r);
+        const char *stop = plain_read(p, out);
         if (stop == NULL)
             stop = read_value(p, end, out);
-        r->p = p;
-        r->at[r->rank - 1] = (size_t)(out - first);
         if (stop == NULL)
             return value_fault(r);
         out++;
         p = skip_space(stop, end);
-    } while (p < end && *p == ',' && p++);
+        if (p >= end || *p != ',')
+            break;
+    }
     r->p = p;
     next_item(r, r->rank - 1, &status);
     *length = (size_t)(out - first);
