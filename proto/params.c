@@ -22,7 +22,7 @@ const struct param params_table[] = {
     {"top_p", PARAM_REAL, BOTH, true, false, 0, 1, "1", NULL,
      "keep the likeliest tokens while their sum stays <= top_p; 0 and 1 keep all", FIELD(top_p)},
     {"seed", PARAM_WORD, BOTH, true, true, 0, 0x1p64, "fresh", NULL,
-     "above 2^53 as a decimal string in JSON; the answer returns the one used", FIELD(seed)},
+     "names the draws; the answer returns the one used", FIELD(seed)},
     {"offset", PARAM_WORD, BOTH, true, true, 0, 0x1p64, "0", NULL,
      "position in the sequence: same seed, next token", FIELD(offset)},
     {"n", PARAM_COUNT, BOTH, false, true, 1, 1024, "1", NULL, "independent draws per row", FIELD(n)},
@@ -71,7 +71,7 @@ static void put_range(const struct param *param, char *text, size_t size)
 {
     const char *kind = param->whole ? "a whole number" : "a finite number";
     if (param->max == 0x1p64)
-        snprintf(text, size, "a whole number from 0 to 18446744073709551615, above 2^53 as a decimal string");
+        snprintf(text, size, "a whole number from 0 to 2^64 - 1, above 2^53 as a decimal string");
     else if (fabs(param->max) >= FLT_MAX)
         snprintf(text, size, "%s", kind);
     else if (param->whole)
@@ -110,24 +110,17 @@ void params_range(const struct param *param, char *text, size_t size)
     }
 }
 
-static const char *type_of(const struct param *param)
-{
-    static const char *const names[] = {"number", "whole number", "whole number", "bool",
-                                        "word",   "string",       "[M] numbers",  "numbers"};
-    return param->whole ? "whole number" : names[param->type];
-}
-
 void params_print(FILE *out)
 {
-    fprintf(out, "| field | type | range | default | meaning |\n|---|---|---|---|---|\n");
+    fprintf(out, "| field | takes | default | meaning |\n|---|---|---|---|\n");
     for (const struct param *param = params_table; param < params_table + params_count; param++) {
         char range[128];
         params_range(param, range, sizeof range);
         const char *where = param->forms == BOTH            ? ""
                             : param->forms == PARAM_IN_JSON ? ", JSON only"
                                                             : ", raw only";
-        fprintf(out, "| `%s` | %s%s%s | %s | %s | %s |\n", param->name, type_of(param),
-                param->per_row ? ", *per row*" : "", where, range, param->initial, param->help);
+        fprintf(out, "| `%s` | %s%s%s | %s | %s |\n", param->name, range, param->per_row ? ", *per row*" : "",
+                where, param->initial, param->help);
     }
 }
 
@@ -169,7 +162,7 @@ static const struct param *nearest(const char *name, size_t length, enum param_f
         if (!(param->forms & form))
             continue;
         size_t distance = edit_distance(name, length, param->name, strlen(param->name));
-        if (distance <= least && (best == NULL || distance < least)) {
+        if (distance <= least && distance < length && (best == NULL || distance < least)) {
             best = param;
             least = distance;
         }

@@ -114,7 +114,7 @@ size_t params_length(const struct params *p, const char *name);
 /* What a parameter takes, in words: "from 0 to 1". */
 void params_range(const struct param *param, char *text, size_t size);
 
-/* The table as Markdown: name, type, default, meaning. */
+/* The table as Markdown: name, what it takes, default, meaning. */
 void params_print(FILE *out);
 
 #endif
