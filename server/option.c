@@ -43,7 +43,7 @@ const struct option option_table[] = {
     OPT_SIZE("server", max_body_bytes, "64M", 1, UINT32_MAX,
              "largest request body"),
     OPT_SIZE("server", max_inflight_bytes, "256M", 1, 1024 * GIB,
-             "largest sum of the request bodies held at once; at least max_body_bytes"),
+             "most memory for bodies, decoded logits and answers held at once; at least max_body_bytes"),
     OPT_SIZE("server", max_answer_bytes, "64M", 1, UINT32_MAX,
              "largest answer; judged before it is computed"),
     OPT_UINT("server", max_connections, "1024", 1, 65535, "connections",

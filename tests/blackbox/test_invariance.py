@@ -1,0 +1,110 @@
+"""A row's answer depends on the row, its parameters, seed and offset, and on nothing else: not on its
+neighbours, their order, the number of workers or the instruction set.  Compared as text, digit for digit.
+"""
+
+import random
+import unittest
+
+import server as samplerd
+
+PER_ROW = ("temperature", "top_k", "top_p", "seed", "offset")
+ANSWERED = ("token_ids", "logprobs", "top_token_ids", "top_probs", "top_logprobs")
+VOCAB_SIZES = (1, 7, 100, 2049, 5000)
+ROWS = 24
+
+
+def make_row(generator, size):
+    """Logits of some shape: spread, flat, peaked or full of ties; some tokens masked."""
+    shape = generator.choice(("spread", "flat", "peaked", "ties"))
+    if shape == "flat":
+        row = [generator.uniform(-0.01, 0.01) for _ in range(size)]
+    elif shape == "ties":
+        row = [float(generator.randrange(-3, 4)) for _ in range(size)]
+    else:
+        row = [generator.gauss(0, 3) for _ in range(size)]
+    if shape == "peaked":
+        row[generator.randrange(size)] = 25.0
+    for i in range(size):
+        if size > 1 and generator.random() < 0.1:
+            row[i] = None
+    if all(x is None for x in row):
+        row[0] = 0.0
+    return row
+
+
+def make_batch(generator, size):
+    """A request with every per-row parameter given by row."""
+    return {
+        "logits": [make_row(generator, size) for _ in range(ROWS)],
+        "temperature": [generator.choice((0, 0.3, 0.7, 1.0, 1.7)) for _ in range(ROWS)],
+        "top_k": [generator.choice((0, 1, 5, 40, size + 3)) for _ in range(ROWS)],
+        "top_p": [generator.choice((0, 0.05, 0.5, 0.95, 0.999, 1)) for _ in range(ROWS)],
+        "seed": [str(generator.getrandbits(64)) for _ in range(ROWS)],
+        "offset": [generator.getrandbits(40) for _ in range(ROWS)],
+        "n": 3, "top_candidates": 20, "logprobs": True,
+    }
+
+
+def choose(batch, rows):
+    """The request of these rows only, in this order."""
+    return {name: [value[i] for i in rows] if name == "logits" or name in PER_ROW else value
+            for name, value in batch.items()}
+
+
+def sampled(client, batch):
+    """Each row's answer, numbers left as the text they came in."""
+    answer = client.sample(batch).sampled(parse_float=str, parse_int=str)
+    return list(zip(*(answer[name] for name in ANSWERED)))
+
+
+class Invariance(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        generator = random.Random(20240229)
+        cls.batches = [make_batch(generator, size) for size in VOCAB_SIZES]
+        with samplerd.Server("--workers", "1", "--kernels", "generic") as server, server.connect() as client:
+            cls.alone = [[sampled(client, choose(batch, [i]))[0] for i in range(ROWS)] for batch in cls.batches]
+
+    def check_server(self, *flags):
+        shuffle = random.Random(7).sample
+        with samplerd.Server(*flags) as server, server.connect() as client:
+            for batch, alone, size in zip(self.batches, self.alone, VOCAB_SIZES):
+                for order in (range(ROWS), shuffle(range(ROWS), ROWS), shuffle(range(ROWS), 5)):
+                    with self.subTest(flags=flags, vocab_size=size, order=order):
+                        self.assertEqual(sampled(client, choose(batch, order)), [alone[i] for i in order])
+
+    def test_one_worker(self):
+        self.check_server("--workers", "1")
+
+    def test_four_workers(self):
+        self.check_server("--workers", "4")
+
+    def test_each_kernel_table(self):
+        for name in samplerd.KERNELS:
+            try:
+                self.check_server("--workers", "4", "--kernels", name)
+            except samplerd.StartError as error:
+                self.assertNotEqual(name, "generic")
+                self.assertIn(name, str(error), "the message names what is not there")
+
+    def test_raw_answers_as_json_does(self):
+        with samplerd.Server() as server, server.connect() as client:
+            for batch, alone in zip(self.batches, self.alone):
+                fields = {name: value for name, value in batch.items() if name != "logits"}
+                answer = client.sample_raw(batch["logits"], **fields).sampled(parse_float=str, parse_int=str)
+                self.assertEqual(list(zip(*(answer[name] for name in ANSWERED))), alone)
+
+    def test_one_seed_for_all_rows_numbers_the_rows(self):
+        """With a single seed the row's index is the stream: rows draw apart, and the first as if alone."""
+        flat = [[0.0] * 1000] * 8
+        with samplerd.Server() as server, server.connect() as client:
+            together = client.sample({"logits": flat, "temperature": 1, "seed": 5}).sampled()["token_ids"]
+            first = client.sample({"logits": flat[:1], "temperature": 1, "seed": 5}).sampled()["token_ids"]
+            by_row = client.sample({"logits": flat, "temperature": 1, "seed": [5] * 8}).sampled()["token_ids"]
+        self.assertEqual(together[:1], first)
+        self.assertGreater(len(set(map(tuple, together))), 1)
+        self.assertEqual(by_row, first * 8)
+
+
+if __name__ == "__main__":
+    unittest.main()

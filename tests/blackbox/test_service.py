@@ -1,0 +1,254 @@
+"""The program around the sampler: command line, pages, sockets, shutdown, and the README's examples."""
+
+import http.client
+import json
+import os
+import re
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+
+import server as samplerd
+
+GOOD = b'{"logits":[[10,8,6,3]]}'
+VERSION = (samplerd.ROOT / "VERSION").read_text().strip()
+
+
+class CommandLine(unittest.TestCase):
+    def test_version(self):
+        done = samplerd.run("--version")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn(VERSION, done.stdout)
+
+    def test_help(self):
+        done = samplerd.run("--help")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for word in ("--config", "--listen", "--max-body-bytes", "--healthcheck", "SAMPLERD_"):
+            self.assertIn(word, done.stdout)
+
+    def test_print_config_is_the_example(self):
+        self.assertEqual(samplerd.run("--print-config").stdout, (samplerd.ROOT / "config.example.ini").read_text())
+
+    def test_print_config_reads_back(self):
+        printed = samplerd.run("--print-config", "--workers", "3", SAMPLERD_MAX_BODY_BYTES="1M").stdout
+        with tempfile.NamedTemporaryFile("w", suffix=".ini") as file:
+            file.write(printed)
+            file.flush()
+            self.assertEqual(samplerd.run("--print-config", "--config", file.name).stdout, printed)
+        self.assertIn("\nworkers = 3\n", printed)
+        self.assertIn("\nmax_body_bytes = 1M\n", printed)
+
+    def test_check_config(self):
+        example = str(samplerd.ROOT / "config.example.ini")
+        self.assertEqual(samplerd.run("--check-config", "--config", example).returncode, 0)
+        self.assertNotEqual(samplerd.run("--check-config", "--workers", "x").returncode, 0)
+
+    def test_mistakes(self):
+        for flags, variables, message in (
+                (["--worker", "1"], {}, "--workers"),
+                (["--workers", "1025"], {}, "from 0 to 1024"),
+                ([], {"SAMPLERD_WORKRES": "1"}, "SAMPLERD_WORKERS"),
+                (["--listen", "127.0.0.1"], {}, "no port"),
+                (["--config", "/nowhere.ini"], {}, "/nowhere.ini")):
+            with self.subTest(flags=flags, **variables):
+                done = samplerd.run(*flags, **variables)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertEqual(done.stdout, "")
+                self.assertIn(message, done.stderr)
+                self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+    def test_an_address_in_use(self):
+        with samplerd.Server() as server:
+            done = samplerd.run("--listen", f"127.0.0.1:{server.port}")
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("in use", done.stderr)
+
+
+class Pages(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = samplerd.Server()
+        cls.addClassCleanup(cls.server.__exit__)
+
+    def test_health(self):
+        with self.server.connect() as client:
+            for target in ("/livez", "/readyz", "/healthz"):
+                with self.subTest(target=target):
+                    self.assertEqual(client.request("GET", target).status, 200)
+                    head = client.request("HEAD", target)
+                    self.assertEqual((head.status, head.body), (200, b""))
+
+    def test_version(self):
+        with self.server.connect() as client:
+            self.assertEqual(client.request("GET", "/version").sampled()["version"], VERSION)
+
+    def test_healthcheck(self):
+        self.assertEqual(samplerd.run("--healthcheck", "--listen", f"127.0.0.1:{self.server.port}").returncode, 0)
+        self.assertEqual(samplerd.run("--healthcheck", "--listen", f"0.0.0.0:{self.server.port}").returncode, 0)
+
+    def test_healthcheck_without_a_server(self):
+        with socket.socket() as idle:
+            idle.bind(("127.0.0.1", 0))
+            done = samplerd.run("--healthcheck", "--listen", f"127.0.0.1:{idle.getsockname()[1]}")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr.count("\n"), 1)
+
+
+class Sockets(unittest.TestCase):
+    def test_unix_socket(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "samplerd.sock"
+            with samplerd.Server(listen=f"unix:{path}") as server:
+                self.assertEqual(server.sample(GOOD).sampled()["token_ids"], [[0]])
+                self.assertEqual(samplerd.run("--healthcheck", "--listen", f"unix:{path}").returncode, 0)
+            self.assertFalse(path.exists(), "the file goes with the server")
+
+    def test_a_socket_file_left_behind(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/samplerd.sock"
+            with socket.socket(socket.AF_UNIX) as dead:
+                dead.bind(path)
+            with samplerd.Server(listen=f"unix:{path}") as server:
+                self.assertEqual(server.sample(GOOD).sampled()["token_ids"], [[0]])
+
+    def test_ipv6(self):
+        try:
+            socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+        except OSError:
+            self.skipTest("no IPv6 here")
+        with samplerd.Server(listen="[::1]:0") as server:
+            self.assertEqual(server.sample(GOOD).sampled()["token_ids"], [[0]])
+
+    def test_pipelined_requests_are_answered_in_order(self):
+        request = (b"POST /sample HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s")
+        bodies = [b'{"logits":[[1,2]],"id":"%d"}' % i for i in range(5)]
+        with samplerd.Server() as server, server.socket() as s:
+            s.sendall(b"".join(request % (len(b), b) for b in bodies))
+            received = b""
+            while received.count(b'"id"') < 5:
+                received += s.recv(65536) or self.fail(received)
+        self.assertEqual(re.findall(rb'"id":"(\d)"', received), [b"0", b"1", b"2", b"3", b"4"])
+
+    def test_many_clients_at_once(self):
+        answers = []
+
+        def ask(server, number):
+            with server.connect() as client:
+                for i in range(20):
+                    name = f"{number}/{i}"
+                    answers.append(client.sample({"logits": [[0, number]], "id": name}).sampled()["id"] == name)
+
+        with samplerd.Server("--workers", "4", "--io-threads", "2") as server:
+            threads = [threading.Thread(target=ask, args=(server, n)) for n in range(1, 17)]
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+        self.assertEqual(answers, [True] * 320)
+
+
+class Shutdown(unittest.TestCase):
+    """SIGTERM: what was begun is finished, then the exit status is 0 (which leaving `with` asserts)."""
+
+    def test_idle(self):
+        with samplerd.Server():
+            pass
+
+    def test_an_idle_connection_does_not_hold_it_up(self):
+        with samplerd.Server() as server, server.connect() as client:
+            client.sample(GOOD)
+            begin = time.monotonic()
+            self.assertEqual(server.stop(), 0)
+            self.assertLess(time.monotonic() - begin, 10)
+
+    def test_a_slow_upload_is_finished(self):
+        with samplerd.Server() as server, server.socket() as s:
+            head = f"POST /sample HTTP/1.1\r\nHost: x\r\nContent-Type: {samplerd.JSON}\r\nContent-Length: {len(GOOD)}\r\n\r\n"
+            s.sendall(head.encode() + GOOD[:9])
+            time.sleep(0.3)
+            server.process.terminate()
+            time.sleep(0.5)
+            self.assertIsNone(server.process.poll(), "it left a request behind")
+            s.sendall(GOOD[9:])
+            answer = http.client.HTTPResponse(s)
+            answer.begin()
+            self.assertEqual(answer.status, 200)
+            self.assertEqual(json.loads(answer.read())["token_ids"], [[0]])
+            self.assertEqual(server.stop(), 0)
+
+    def test_slow_sampling_is_finished(self):
+        """Several seconds of draws on one worker, told to stop while they run."""
+        rows = [[i % 97 / 97 for i in range(50000)]] * 16
+        answers = []
+        with samplerd.Server("--workers", "1") as server:
+            ask = threading.Thread(target=lambda: answers.append(
+                server.sample_raw(rows, temperature=1, top_p=0.9, n=256)))
+            ask.start()
+            time.sleep(0.2)
+            self.assertEqual(server.stop(), 0)
+            ask.join()
+        self.assertEqual(len(answers[0].sampled()["token_ids"]), 16)
+
+    def test_no_new_connections(self):
+        with samplerd.Server() as server:
+            server.stop()
+            self.assertRaises(OSError, server.socket)
+
+
+class Log(unittest.TestCase):
+    def test_json_lines(self):
+        server = samplerd.Server("--log-format", "json", "--log-level", "debug")
+        server.sample(GOOD)
+        self.assertEqual(server.stop(), 0)
+        lines = server.log().splitlines()
+        server.errors.close()
+        self.assertTrue(lines)
+        for line in lines:
+            self.assertLessEqual({"time", "level", "event"}, set(json.loads(line)))
+
+    def test_a_closed_stderr_is_no_trouble(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        process = subprocess.Popen([samplerd.BINARY, "--listen", "127.0.0.1:0", "--log-level", "debug"],
+                                   stdout=subprocess.PIPE, stderr=writer, env=samplerd.environment())
+        os.close(writer)
+        self.assertIn(b"http://127.0.0.1:", process.stdout.readline())
+        process.terminate()
+        self.assertEqual(process.wait(samplerd.START_SECONDS), 0)
+        process.stdout.close()
+
+
+def readme_examples():
+    """(command, answer) of each ```sh block with curl whose answer is shown: in a ```json block right
+    behind it, or in the block itself as lines that begin with a brace."""
+    readme = samplerd.ROOT / "README.md"
+    text = readme.read_text() if readme.exists() else ""
+    for block, shown in re.findall(r"^```sh\n(.*?)^```\n(?:\s*```json\n(.*?)^```)?", text, re.M | re.S):
+        lines = block.splitlines()
+        inside = [n for n, line in enumerate(lines) if line.startswith("{")]
+        if inside:
+            shown, block = "\n".join(lines[inside[0]:]), "\n".join(lines[:inside[0]])
+        if "curl" in block and shown:
+            yield block, shown
+
+
+class Readme(unittest.TestCase):
+    def test_examples(self):
+        examples = list(readme_examples())
+        if not examples:
+            self.skipTest("README.md shows no answer of curl")
+        with samplerd.Server() as server:
+            for command, shown in examples:
+                with self.subTest(command=command):
+                    command = command.replace("127.0.0.1:8090", f"127.0.0.1:{server.port}")
+                    done = subprocess.run(["sh", "-ec", command], capture_output=True, text=True, check=False,
+                                          timeout=samplerd.ANSWER_SECONDS, cwd=samplerd.ROOT)
+                    self.assertEqual(json.loads(done.stdout), json.loads(shown), done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
