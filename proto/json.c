@@ -2,6 +2,7 @@
 
 #include "proto/json_scan.h"
 
+#include <assert.h>
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
@@ -251,7 +252,7 @@ static enum status find_param(struct decoder *d, const char *key, const struct p
 
 static enum status read_member(struct decoder *d)
 {
-    const struct param *param;
+    const struct param *param = NULL;
     json_scan_space(&d->scan);
     const char *key = d->scan.p;
     if (json_scan_string(&d->scan) != STATUS_OK || find_param(d, key, &param) != STATUS_OK)
@@ -260,6 +261,7 @@ static enum status read_member(struct decoder *d)
     if (json_scan_expect(&d->scan, ':', "':'") != STATUS_OK)
         return d->err->status;
     json_scan_space(&d->scan);
+    assert(param != NULL);
     enum status status = param->type == PARAM_ARRAY ? read_array(d, param) : read_value(d, param);
     json_scan_space(&d->scan);
     return status;
