@@ -104,8 +104,12 @@ const char *decimal_scan(const char *text, const char *end, struct decimal *out)
     if (p < end && (*p == 'e' || *p == 'E') && (p = read_exponent(p + 1, end, &exponent)) == NULL)
         return NULL;
     scale += exponent;
-    *out = (struct decimal){.digits = digits, .digits_end = digits_end, .scale = scale, .mantissa = mantissa,
-                            .exponent = scale, .negative = negative};
+    *out = (struct decimal){.digits = digits,
+                            .digits_end = digits_end,
+                            .scale = scale,
+                            .mantissa = mantissa,
+                            .exponent = scale,
+                            .negative = negative};
     if (digits_end - digits > DECIMAL_MAX_DIGITS)
         set_mantissa(out);
     return p;

@@ -13,13 +13,13 @@
 #define DECIMAL_MAX_DIGITS 18 /* 10^18 < 2^63 */
 
 struct decimal {
-    const char *digits;    /* first digit; a loan of the text */
+    const char *digits;     /* first digit; a loan of the text */
     const char *digits_end; /* after the last digit; a '.' may lie between */
-    int64_t     scale;     /* the last digit counts 10^scale */
-    uint64_t    mantissa;  /* the first DECIMAL_MAX_DIGITS significant digits, or all if fewer */
-    int64_t     exponent;  /* value = mantissa * 10^exponent, apart from what was cut off */
-    bool        inexact;   /* other digits than 0 were cut off */
-    bool        negative;
+    int64_t scale;          /* the last digit counts 10^scale */
+    uint64_t mantissa;      /* the first DECIMAL_MAX_DIGITS significant digits, or all if fewer */
+    int64_t exponent;       /* value = mantissa * 10^exponent, apart from what was cut off */
+    bool inexact;           /* other digits than 0 were cut off */
+    bool negative;
 };
 
 /*

@@ -16,9 +16,10 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "digits_load needs a b
 #define DIGITS_PER_BLOCK 8
 
 /* The same byte in each of the eight places. */
-#define DIGITS_REPEAT(byte) ((uint64_t)(byte) * 0x0101010101010101u)
+#define DIGITS_REPEAT(byte) ((uint64_t)(byte)*0x0101010101010101u)
 
-static const uint64_t digits_power[DIGITS_PER_BLOCK + 1] = { /* 10^n */
+static const uint64_t digits_power[DIGITS_PER_BLOCK + 1] = {
+    /* 10^n */
     1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000,
 };
 
@@ -60,8 +61,8 @@ static inline unsigned digits_before(uint64_t stops)
 static inline uint64_t digits_value(uint64_t block)
 {
     uint64_t pairs = block * 10 + (block >> 8);
-    uint64_t even = pairs & 0x000000ff000000ffu;         /* p0, p2 */
-    uint64_t odd = (pairs >> 16) & 0x000000ff000000ffu;  /* p1, p3 */
+    uint64_t even = pairs & 0x000000ff000000ffu;        /* p0, p2 */
+    uint64_t odd = (pairs >> 16) & 0x000000ff000000ffu; /* p1, p3 */
     return (even * ((UINT64_C(1000000) << 32) + 100) + odd * ((UINT64_C(10000) << 32) + 1)) >> 32;
 }
 

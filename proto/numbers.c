@@ -15,11 +15,11 @@ struct reader {
     const char *start;
     const char *p; /* the byte in question */
     const char *end;
-    float      *out; /* [capacity] */
-    size_t      count, capacity;
-    size_t      rank;
-    size_t      dims[NUMBERS_MAX_RANK]; /* 0 until the first list of that depth ends */
-    size_t      at[NUMBERS_MAX_RANK];   /* index of the value in question, at each depth */
+    float *out; /* [capacity] */
+    size_t count, capacity;
+    size_t rank;
+    size_t dims[NUMBERS_MAX_RANK]; /* 0 until the first list of that depth ends */
+    size_t at[NUMBERS_MAX_RANK];   /* index of the value in question, at each depth */
     const char *param;
     struct error *err;
 };
@@ -62,7 +62,8 @@ static bool starts_with(const struct reader *r, const char *word)
 }
 
 /* Set the error "<path> <what><detail>"; the path has `depth` indices. */
-static enum status fault(struct reader *r, size_t depth, const char *code, const char *what, const char *detail)
+static enum status fault(struct reader *r, size_t depth, const char *code, const char *what,
+                         const char *detail)
 {
     char path[PATH_SIZE];
     size_t n = (size_t)snprintf(path, sizeof path, "%s", r->param);
@@ -110,13 +111,20 @@ static const char *kind(const struct reader *r)
     if (r->p >= r->end)
         return NULL;
     switch (*r->p) {
-    case '"': return "a string";
-    case '{': return "an object";
-    case '[': return "an array";
-    case 't': return starts_with(r, "true") ? "true" : NULL;
-    case 'f': return starts_with(r, "false") ? "false" : NULL;
-    case 'n': return starts_with(r, "null") ? "null" : NULL;
-    default: return digit_at(r, r->p) || *r->p == '-' ? "a number" : NULL;
+    case '"':
+        return "a string";
+    case '{':
+        return "an object";
+    case '[':
+        return "an array";
+    case 't':
+        return starts_with(r, "true") ? "true" : NULL;
+    case 'f':
+        return starts_with(r, "false") ? "false" : NULL;
+    case 'n':
+        return starts_with(r, "null") ? "null" : NULL;
+    default:
+        return digit_at(r, r->p) || *r->p == '-' ? "a number" : NULL;
     }
 }
 
@@ -159,8 +167,8 @@ static enum status length_fault(struct reader *r, size_t depth, size_t length)
 /* The caller broke its promise about the capacity. */
 static enum status room_fault(struct reader *r)
 {
-    error_set(r->err, STATUS_INTERNAL, "internal", "%s has more than the %zu numbers there is room for", r->param,
-              r->capacity);
+    error_set(r->err, STATUS_INTERNAL, "internal", "%s has more than the %zu numbers there is room for",
+              r->param, r->capacity);
     return error_at(r->err, r->param, ERROR_NO_ROW);
 }
 
@@ -297,8 +305,13 @@ static enum status find_rank(struct reader *r)
 enum status numbers_read_array(const char **cursor, const char *end, float *out, size_t capacity,
                                struct shape *shape, const char *param, struct error *err)
 {
-    struct reader r = {.start = *cursor, .p = *cursor, .end = end, .out = out, .capacity = capacity,
-                       .param = param, .err = err};
+    struct reader r = {.start = *cursor,
+                       .p = *cursor,
+                       .end = end,
+                       .out = out,
+                       .capacity = capacity,
+                       .param = param,
+                       .err = err};
     enum status status = find_rank(&r);
     if (status == STATUS_OK)
         status = read_list(&r, 0);

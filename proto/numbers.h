@@ -17,7 +17,7 @@
 #define NUMBERS_MAX_RANK 3
 
 struct shape {
-    size_t rank;                  /* 1 .. NUMBERS_MAX_RANK */
+    size_t rank;                   /* 1 .. NUMBERS_MAX_RANK */
     size_t dims[NUMBERS_MAX_RANK]; /* outermost first */
 };
 

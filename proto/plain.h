@@ -24,8 +24,8 @@ static inline bool plain_is_digit(char c)
 
 /* A number's digits without their point. */
 struct plain_digits {
-    uint64_t    mantissa;
-    int         exponent;
+    uint64_t mantissa;
+    int exponent;
     const char *stop;
 };
 
@@ -43,7 +43,8 @@ static inline uint64_t plain_join(uint64_t head, uint64_t tail, unsigned whole)
  */
 PLAIN_INLINE bool plain_read_long(const char *p, unsigned whole, struct plain_digits *out)
 {
-    static const uint64_t most[DIGITS_PER_BLOCK] = { /* floor((2^63 - 1) / 10^n) - 1 */
+    static const uint64_t most[DIGITS_PER_BLOCK] = {
+        /* floor((2^63 - 1) / 10^n) - 1 */
         9223372036854775806, 922337203685477579, 92233720368547757, 9223372036854774,
         922337203685476,     92233720368546,     9223372036853,     922337203684,
     };

@@ -10,9 +10,6 @@
 
 _Static_assert(BUFFERS_PADDING >= NUMBERS_PADDING, "the number reader looks that far ahead");
 
-#define ERROR_BYTES                                                                                          \
-    4096 /* an error's JSON: a message of 256 bytes, each escaped to 6 at most, and its frame */
-
 static struct exchange *exchange_of(struct pool_job *job)
 {
     return (struct exchange *)((char *)job - offsetof(struct exchange, job));
@@ -42,17 +39,15 @@ void exchange_answer_error(struct exchange *x)
 {
     struct error ignored;
     x->status = x->error.status;
-    if (buffers_grow(x->buffers, ERROR_BYTES, 0, &x->answer, &ignored) == STATUS_OK)
+    if (buffers_grow(x->buffers, ENCODE_ERROR_BYTES, 0, &x->answer, &ignored) == STATUS_OK)
         x->answer_length = encode_error(&x->error, x->answer.data, x->answer.capacity);
 }
 
 static enum status decode_json(struct exchange *x, uint64_t seed)
 {
     size_t most = numbers_count_bound(x->body.data, x->length);
-    /* a parameter's text is limited, so its numbers are too: see json.h */
-    size_t columns = most < JSON_MAX_COLUMN_VALUES ? most : JSON_MAX_COLUMN_VALUES;
     if (buffers_take(x->buffers, most * sizeof(float), &x->numbers, &x->error) != STATUS_OK ||
-        arena_init(&x->arena, JSON_ARENA_BYTES + columns * sizeof(double), &x->error) != STATUS_OK)
+        arena_init(&x->arena, json_arena_bytes(most), &x->error) != STATUS_OK)
         return x->error.status;
     return json_decode(x->body.data, x->length, &x->arena, (float *)(void *)x->numbers.data, most, seed,
                        &x->request, &x->error);
@@ -63,8 +58,8 @@ static enum status decode_raw(struct exchange *x, uint64_t seed)
     size_t bytes = raw_arena_bytes(x->fields, x->num_fields);
     if (arena_init(&x->arena, bytes, &x->error) != STATUS_OK)
         return x->error.status;
-    return raw_decode(x->fields, x->num_fields, (const unsigned char *)x->body.data, x->length, &x->arena,
-                      seed, &x->request, &x->error);
+    return raw_decode(x->fields, x->num_fields, x->body.data, x->length, &x->arena, seed, &x->request,
+                      &x->error);
 }
 
 /* Refuse an answer that would be too large before anything is sampled for it. */

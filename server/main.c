@@ -88,12 +88,14 @@ static void print_banner(const struct address *address)
 {
     const char *body =
         "{\"logits\":[[10,8,6,3]],\"temperature\":0.8,\"top_p\":0.95,\"seed\":7,\"top_candidates\":3}";
-    const char *text = address->text;
-    bool is_unix = address_is_unix(address);
-    printf("samplerd %s listens on %s%s\n", SAMPLERD_VERSION, is_unix ? "" : "http://", text);
-    printf("Try:  curl -s %s%s http://%s/sample -H 'Content-Type: application/json' -d '%s'\n",
-           is_unix ? "--unix-socket " : "", is_unix ? text + strlen("unix:") : "",
-           is_unix ? "localhost" : text, body);
+    const char *text = address->text, *curl = "curl -s";
+    printf("samplerd %s listens on %s%s\n", SAMPLERD_VERSION, address_is_unix(address) ? "" : "http://",
+           text);
+    if (address_is_unix(address))
+        printf("Try:  %s --unix-socket %s http://localhost/sample", curl, text + strlen("unix:"));
+    else
+        printf("Try:  %s http://%s/sample", curl, text);
+    printf(" -H 'Content-Type: application/json' -d '%s'\n", body);
     fflush(stdout);
 }
 

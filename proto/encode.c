@@ -1,0 +1,211 @@
+#include "proto/encode.h"
+
+#include "proto/json_scan.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Longest texts, each with the comma after it. */
+#define ID_BYTES   sizeof "-2147483648,"
+#define REAL_BYTES sizeof "-1.23456789e-308,"
+#define WORD_BYTES sizeof "\"18446744073709551615\","
+#define ROW_BYTES  sizeof "[],"
+#define NAME_BYTES 128 /* the names, braces and colons */
+
+/* Writes behind each other; the caller has counted that they fit. */
+struct writer {
+    char *p;
+};
+
+static void put(struct writer *w, const char *text)
+{
+    size_t length = strlen(text);
+    memcpy(w->p, text, length);
+    w->p += length;
+}
+
+static void put_word(struct writer *w, uint64_t word)
+{
+    char digits[20];
+    size_t n = sizeof digits;
+    do {
+        digits[--n] = (char)('0' + word % 10);
+        word /= 10;
+    } while (word > 0);
+    memcpy(w->p, digits + n, sizeof digits - n);
+    w->p += sizeof digits - n;
+}
+
+static void put_real(struct writer *w, double x)
+{
+    w->p += snprintf(w->p, REAL_BYTES, "%.9g", x);
+}
+
+static void put_seed(struct writer *w, uint64_t seed)
+{
+    const char *quote = seed > UINT64_C(1) << 53 ? "\"" : "";
+    put(w, quote);
+    put_word(w, seed);
+    put(w, quote);
+}
+
+/* A JSON string of length bytes of text; what is not UTF-8 becomes U+FFFD. */
+static void put_string(struct writer *w, const char *text, size_t length)
+{
+    put(w, "\"");
+    for (const char *end = text + length; text < end;) {
+        size_t bytes = json_utf8_length(text, end);
+        if (bytes == 0)
+            put(w, "\xef\xbf\xbd");
+        else if (*text == '"' || *text == '\\')
+            w->p += sprintf(w->p, "\\%c", *text);
+        else if ((unsigned char)*text < 0x20)
+            w->p += sprintf(w->p, "\\u%04x", (unsigned)*text);
+        else
+            memcpy(w->p, text, bytes), w->p += bytes;
+        text += bytes == 0 ? 1 : bytes;
+    }
+    put(w, "\"");
+}
+
+/* ---- the answer ---- */
+
+static void put_ids(struct writer *w, const int32_t *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0)
+            *w->p++ = ',';
+        put_word(w, (uint64_t)ids[i]);
+    }
+}
+
+static void put_reals(struct writer *w, const double *reals, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0)
+            *w->p++ = ',';
+        put_real(w, reals[i]);
+    }
+}
+
+/* `"name":[[...],[...]]` of ids or reals, the other NULL; row r has counts[r] of its `stride` values, or all.
+ */
+static void put_rows(struct writer *w, const char *name, const int32_t *ids, const double *reals, size_t rows,
+                     size_t stride, const uint32_t *counts)
+{
+    put(w, name);
+    for (size_t row = 0; row < rows; row++) {
+        size_t n = counts == NULL ? stride : counts[row];
+        put(w, row == 0 ? "[[" : "],[");
+        if (ids != NULL)
+            put_ids(w, ids + row * stride, n);
+        else
+            put_reals(w, reals + row * stride, n);
+    }
+    put(w, "]]");
+}
+
+static void put_seeds(struct writer *w, const struct sample_request *request)
+{
+    put(w, ",\"seed\":");
+    if (!request->seed.per_row) {
+        put_seed(w, request->seed.values[0]);
+        return;
+    }
+    for (size_t row = 0; row < request->batch_size; row++) {
+        put(w, row == 0 ? "[" : ",");
+        put_seed(w, request->seed.values[row]);
+    }
+    put(w, "]");
+}
+
+/* a + b * c, or SIZE_MAX */
+static size_t add_product(size_t a, size_t b, size_t c)
+{
+    size_t product, sum;
+    if (__builtin_mul_overflow(b, c, &product) || __builtin_add_overflow(a, product, &sum))
+        return SIZE_MAX;
+    return sum;
+}
+
+size_t encode_bound(const struct sample_request *request)
+{
+    size_t most =
+        request->top_candidates < request->vocab_size ? request->top_candidates : request->vocab_size;
+    size_t reals = request->logprobs ? REAL_BYTES : 0;
+    size_t row =
+        6 * ROW_BYTES + WORD_BYTES + request->n * (ID_BYTES + reals) + most * (ID_BYTES + REAL_BYTES + reals);
+    size_t id = request->id == NULL ? 0 : strlen(request->id);
+    return add_product(NAME_BYTES + 6 * id, request->batch_size, row);
+}
+
+size_t encode_answer(const struct sample_request *request, const struct sample_result *result, char *out)
+{
+    struct writer w = {out};
+    size_t rows = request->batch_size, most = result->max_candidates;
+    put(&w, "{");
+    if (request->id != NULL) {
+        put(&w, "\"id\":");
+        put_string(&w, request->id, strlen(request->id));
+        put(&w, ",");
+    }
+    put_rows(&w, "\"token_ids\":", result->token_ids, NULL, rows, request->n, NULL);
+    put_seeds(&w, request);
+    if (result->logprobs != NULL)
+        put_rows(&w, ",\"logprobs\":", NULL, result->logprobs, rows, request->n, NULL);
+    if (request->top_candidates > 0) {
+        put_rows(&w, ",\"top_token_ids\":", result->top_token_ids, NULL, rows, most, result->num_candidates);
+        put_rows(&w, ",\"top_probs\":", NULL, result->top_probs, rows, most, result->num_candidates);
+        if (request->logprobs)
+            put_rows(&w, ",\"top_logprobs\":", NULL, result->top_logprobs, rows, most,
+                     result->num_candidates);
+    }
+    put(&w, "}");
+    return (size_t)(w.p - out);
+}
+
+/* ---- errors ---- */
+
+static const char *type_of(enum status status)
+{
+    switch (status) {
+    case STATUS_OVERLOADED:
+    case STATUS_NO_MEMORY:
+        return "overloaded_error";
+    case STATUS_INTERNAL:
+        return "server_error";
+    default:
+        return "invalid_request_error";
+    }
+}
+
+static void put_string_or_null(struct writer *w, const char *text)
+{
+    if (text == NULL)
+        put(w, "null");
+    else
+        put_string(w, text, strlen(text));
+}
+
+size_t encode_error(const struct error *err, char *out, size_t size)
+{
+    assert(size >= ENCODE_ERROR_BYTES);
+    struct writer w = {out};
+    put(&w, "{\"error\":{\"message\":");
+    put_string(&w, err->message, strlen(err->message));
+    put(&w, ",\"type\":");
+    put_string(&w, type_of(err->status), strlen(type_of(err->status)));
+    put(&w, ",\"param\":");
+    put_string_or_null(&w, err->param);
+    put(&w, ",\"code\":");
+    put_string_or_null(&w, err->code);
+    put(&w, ",\"row\":");
+    if (err->row == ERROR_NO_ROW)
+        put(&w, "null");
+    else
+        put_word(&w, err->row);
+    put(&w, "}}");
+    return (size_t)(w.p - out);
+}

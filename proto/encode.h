@@ -1,0 +1,26 @@
+#ifndef PROTO_ENCODE_H
+#define PROTO_ENCODE_H
+
+#include "core/request.h"
+#include "core/status.h"
+
+/* Bytes that encode_answer() writes at most; SIZE_MAX when they cannot be counted. */
+size_t encode_bound(const struct sample_request *request);
+
+/*
+ * Write the answer as JSON, at most encode_bound() bytes, without a NUL; returns how many.
+ *
+ * {"id":"...","token_ids":[[0]],"seed":7,"logprobs":[[-0.1]],"top_token_ids":[[0,1]],"top_probs":[[0.9,0.1]],
+ * "top_logprobs":[[-0.1,-2.3]]}; what was not asked for is left out.  Reals have 9 significant digits. Relies
+ * on the "C" locale, which a program is in that never calls setlocale().
+ */
+size_t encode_answer(const struct sample_request *request, const struct sample_result *result, char *out);
+
+/*
+ * Write an error as JSON into out[size], size >= ENCODE_ERROR_BYTES, without a NUL; returns its length.
+ * Text that is not UTF-8 is replaced.
+ */
+#define ENCODE_ERROR_BYTES ((size_t)4096)
+size_t encode_error(const struct error *err, char *out, size_t size);
+
+#endif
