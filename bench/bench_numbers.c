@@ -18,10 +18,10 @@
 #define WIDEST 32 /* bytes a number takes at most, its separator included */
 
 struct row {
-    char  *text; /* NUL-terminated, NUMBERS_PADDING bytes to spare */
+    char *text; /* NUL-terminated, NUMBERS_PADDING bytes to spare */
     size_t length;
     float *out; /* [COUNT] */
-    float  last; /* what the last number is */
+    float last; /* what the last number is */
 };
 
 static double read_with_numbers(const struct row *row)
@@ -29,7 +29,8 @@ static double read_with_numbers(const struct row *row)
     const char *cursor = row->text;
     struct shape shape;
     struct error err;
-    if (numbers_read_array(&cursor, row->text + row->length, row->out, COUNT, &shape, "logits", &err) != STATUS_OK) {
+    if (numbers_read_array(&cursor, row->text + row->length, row->out, COUNT, &shape, "logits", &err) !=
+        STATUS_OK) {
         fprintf(stderr, "%s\n", err.message);
         exit(1);
     }

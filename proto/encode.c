@@ -90,19 +90,36 @@ static void put_reals(struct writer *w, const double *reals, size_t n)
     }
 }
 
-/* `"name":[[...],[...]]` of ids or reals, the other NULL; row r has counts[r] of its `stride` values, or all.
+/* How a table of rows is laid out: row r has counts[r] of its `stride` values, or all where counts is NULL.
  */
-static void put_rows(struct writer *w, const char *name, const int32_t *ids, const double *reals, size_t rows,
-                     size_t stride, const uint32_t *counts)
+struct rows {
+    size_t count, stride;
+    const uint32_t *counts;
+};
+
+/* Begin row `row` of `"name":[[...],[...]]`; returns its number of values. */
+static size_t open_row(struct writer *w, const char *name, const struct rows *rows, size_t row)
 {
-    put(w, name);
-    for (size_t row = 0; row < rows; row++) {
-        size_t n = counts == NULL ? stride : counts[row];
-        put(w, row == 0 ? "[[" : "],[");
-        if (ids != NULL)
-            put_ids(w, ids + row * stride, n);
-        else
-            put_reals(w, reals + row * stride, n);
+    if (row == 0)
+        put(w, name);
+    put(w, row == 0 ? "[[" : "],[");
+    return rows->counts == NULL ? rows->stride : rows->counts[row];
+}
+
+static void put_id_rows(struct writer *w, const char *name, const int32_t *ids, struct rows rows)
+{
+    for (size_t row = 0; row < rows.count; row++) {
+        size_t n = open_row(w, name, &rows, row);
+        put_ids(w, ids + row * rows.stride, n);
+    }
+    put(w, "]]");
+}
+
+static void put_real_rows(struct writer *w, const char *name, const double *reals, struct rows rows)
+{
+    for (size_t row = 0; row < rows.count; row++) {
+        size_t n = open_row(w, name, &rows, row);
+        put_reals(w, reals + row * rows.stride, n);
     }
     put(w, "]]");
 }
@@ -144,23 +161,23 @@ size_t encode_bound(const struct sample_request *request)
 size_t encode_answer(const struct sample_request *request, const struct sample_result *result, char *out)
 {
     struct writer w = {out};
-    size_t rows = request->batch_size, most = result->max_candidates;
+    struct rows draws = {request->batch_size, request->n, NULL};
+    struct rows candidates = {request->batch_size, result->max_candidates, result->num_candidates};
     put(&w, "{");
     if (request->id != NULL) {
         put(&w, "\"id\":");
         put_string(&w, request->id, strlen(request->id));
         put(&w, ",");
     }
-    put_rows(&w, "\"token_ids\":", result->token_ids, NULL, rows, request->n, NULL);
+    put_id_rows(&w, "\"token_ids\":", result->token_ids, draws);
     put_seeds(&w, request);
     if (result->logprobs != NULL)
-        put_rows(&w, ",\"logprobs\":", NULL, result->logprobs, rows, request->n, NULL);
+        put_real_rows(&w, ",\"logprobs\":", result->logprobs, draws);
     if (request->top_candidates > 0) {
-        put_rows(&w, ",\"top_token_ids\":", result->top_token_ids, NULL, rows, most, result->num_candidates);
-        put_rows(&w, ",\"top_probs\":", NULL, result->top_probs, rows, most, result->num_candidates);
+        put_id_rows(&w, ",\"top_token_ids\":", result->top_token_ids, candidates);
+        put_real_rows(&w, ",\"top_probs\":", result->top_probs, candidates);
         if (request->logprobs)
-            put_rows(&w, ",\"top_logprobs\":", NULL, result->top_logprobs, rows, most,
-                     result->num_candidates);
+            put_real_rows(&w, ",\"top_logprobs\":", result->top_logprobs, candidates);
     }
     put(&w, "}");
     return (size_t)(w.p - out);

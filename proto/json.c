@@ -2,6 +2,7 @@
 
 #include "proto/json_scan.h"
 
+#include <assert.h>
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,17 +21,30 @@ size_t json_arena_bytes(size_t commas)
     return JSON_ARENA_BYTES + values * sizeof(double);
 }
 
-static const char *kind_of(const cJSON *item)
+#define KIND_BYTES 64
+
+/* What a value is, with the value itself where that is short: `the string "0.7"`. */
+static const char *kind_of(const cJSON *item, char text[KIND_BYTES])
 {
-    if (cJSON_IsNull(item))
-        return "null";
-    if (cJSON_IsBool(item))
-        return cJSON_IsTrue(item) ? "true" : "false";
     if (cJSON_IsNumber(item))
-        return "a number";
-    if (cJSON_IsString(item))
-        return "a string";
-    return cJSON_IsArray(item) ? "a list" : "an object";
+        snprintf(text, KIND_BYTES, "the number %.15g", item->valuedouble);
+    else if (cJSON_IsString(item) && strlen(item->valuestring) <= 40)
+        snprintf(text, KIND_BYTES, "the string \"%s\"", item->valuestring);
+    else
+        snprintf(text, KIND_BYTES, "%s",
+                 cJSON_IsString(item)  ? "a string"
+                 : cJSON_IsNull(item)  ? "null"
+                 : cJSON_IsTrue(item)  ? "true"
+                 : cJSON_IsFalse(item) ? "false"
+                 : cJSON_IsArray(item) ? "a list"
+                                       : "an object");
+    return text;
+}
+
+static enum status wrong_type(struct decoder *d, const struct param *param, const cJSON *item, size_t row)
+{
+    char kind[KIND_BYTES];
+    return params_wrong_type(param, kind_of(item, kind), row, d->err);
 }
 
 /* ---- numbers ---- */
@@ -66,7 +80,7 @@ static enum status set_numbers(struct decoder *d, const struct param *param, con
     enum status status = STATUS_OK;
     for (const cJSON *v = first_of(item); v != NULL && i < count && status == STATUS_OK; v = v->next, i++) {
         if (!cJSON_IsNumber(v))
-            status = params_wrong_type(param, kind_of(v), row_in(item, i), d->err);
+            status = wrong_type(d, param, v, row_in(item, i));
         values[i] = v->valuedouble;
     }
     if (status == STATUS_OK)
@@ -118,7 +132,7 @@ static enum status read_word(struct decoder *d, const struct param *param, const
     if (cJSON_IsString(v))
         return params_read_word(param, v->valuestring, strlen(v->valuestring), row, out, d->err);
     if (!cJSON_IsNumber(v))
-        return params_wrong_type(param, kind_of(v), row, d->err);
+        return wrong_type(d, param, v, row);
     if (v->valuedouble >= LARGEST_EXACT && !is_exact(d, text, v, row)) {
         error_set(d->err, STATUS_INVALID, "out_of_range",
                   "%s is above 9007199254740992 (2^53) as a number, which JSON readers round; send it as a "
@@ -183,7 +197,7 @@ static enum status set_value(struct decoder *d, const struct param *param, const
     case PARAM_ARRAY:
         break;
     }
-    return params_wrong_type(param, kind_of(item), ERROR_NO_ROW, d->err);
+    return wrong_type(d, param, item, ERROR_NO_ROW);
 }
 
 /* Any value but logits and bias. */
@@ -238,7 +252,7 @@ static enum status find_param(struct decoder *d, const char *key, const struct p
 
 static enum status read_member(struct decoder *d)
 {
-    const struct param *param;
+    const struct param *param = NULL;
     json_scan_space(&d->scan);
     const char *key = d->scan.p;
     if (json_scan_string(&d->scan) != STATUS_OK || find_param(d, key, &param) != STATUS_OK)
@@ -247,6 +261,7 @@ static enum status read_member(struct decoder *d)
     if (json_scan_expect(&d->scan, ':', "':'") != STATUS_OK)
         return d->err->status;
     json_scan_space(&d->scan);
+    assert(param != NULL);
     enum status status = param->type == PARAM_ARRAY ? read_array(d, param) : read_value(d, param);
     json_scan_space(&d->scan);
     return status;

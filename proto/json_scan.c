@@ -1,5 +1,6 @@
 #include "proto/json_scan.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum status json_scan_fail(struct json_scan *s, const char *reason)
@@ -20,9 +21,8 @@ void json_scan_space(struct json_scan *s)
 enum status json_scan_expect(struct json_scan *s, char c, const char *what)
 {
     if (s->p >= s->end || *s->p != c) {
-        char reason[64] = "";
-        strncat(reason, what, 40);
-        strcat(reason, " is missing");
+        char reason[64];
+        snprintf(reason, sizeof reason, "%s is missing", what);
         return json_scan_fail(s, reason);
     }
     s->p++;
@@ -53,6 +53,14 @@ size_t json_utf8_length(const char *p, const char *end)
     return overlong || surrogate || too_high ? 0 : length;
 }
 
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    char lower = (char)(c | 0x20);
+    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
 /* The four digits of a \u escape, or -1. */
 static int hex_unit(const struct json_scan *s, const char *p)
 {
@@ -60,12 +68,10 @@ static int hex_unit(const struct json_scan *s, const char *p)
     if (s->end - p < 4)
         return -1;
     for (int i = 0; i < 4; i++) {
-        static const char digits[] = "0123456789abcdef";
-        char lower = p[i] >= 'A' && p[i] <= 'F' ? (char)(p[i] - 'A' + 'a') : p[i];
-        const char *digit = memchr(digits, lower, 16);
-        if (digit == NULL)
+        int digit = hex_digit(p[i]);
+        if (digit < 0)
             return -1;
-        unit = unit * 16 + (int)(digit - digits);
+        unit = unit * 16 + digit;
     }
     return unit;
 }
@@ -97,7 +103,7 @@ static enum status scan_unicode(struct json_scan *s)
 static enum status scan_escape(struct json_scan *s)
 {
     s->p++; /* the backslash */
-    if (s->p >= s->end || memchr("\"\\/bfnrtu", *s->p, 9) == NULL)
+    if (s->p >= s->end || *s->p == '\0' || strchr("\"\\/bfnrtu", *s->p) == NULL)
         return json_scan_fail(s, "unknown escape");
     return *s->p++ == 'u' ? scan_unicode(s) : STATUS_OK;
 }

@@ -245,7 +245,7 @@ static enum status refuse(const struct param *param, const char *code, const cha
 
 enum status params_wrong_type(const struct param *param, const char *what, size_t row, struct error *err)
 {
-    char verdict[64];
+    char verdict[80];
     snprintf(verdict, sizeof verdict, "is %s", what);
     return refuse(param, "wrong_type", verdict, row, err);
 }

@@ -11,7 +11,7 @@ size_t raw_arena_bytes(const struct raw_field *fields, size_t count)
 {
     /* a list holds at most one number for two characters; then it is kept as double, float or word, and an
        unknown name is copied */
-    size_t bytes = (PARAMS_MAX + 8) * 2 * ARENA_ALIGNMENT + 1024;
+    size_t bytes = 2 * (PARAMS_MAX + 8) * ARENA_ALIGNMENT + 1024;
     for (size_t i = 0; i < count; i++) {
         size_t length = fields[i].value == NULL ? 0 : strlen(fields[i].value);
         bytes += length + NUMBERS_PADDING + 2 * (length / 2 + 1) * sizeof(double) + 3 * ARENA_ALIGNMENT;

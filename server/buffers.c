@@ -109,11 +109,12 @@ enum status buffers_take(struct buffers *b, size_t capacity, struct buffer *out,
 enum status buffers_grow(struct buffers *b, size_t capacity, size_t length, struct buffer *buffer,
                          struct error *err)
 {
-    struct buffer larger;
+    struct buffer larger = {0};
     if (capacity <= buffer->capacity)
         return STATUS_OK;
     if (buffers_take(b, capacity, &larger, err) != STATUS_OK)
         return err->status;
+    assert(larger.data != NULL);
     if (length > 0)
         memcpy(larger.data, buffer->data, length);
     buffers_give(b, buffer);

@@ -45,6 +45,10 @@ void exchange_answer_error(struct exchange *x)
 
 static enum status decode_json(struct exchange *x, uint64_t seed)
 {
+    if (x->num_fields > 0)
+        return error_set(&x->error, STATUS_INVALID, "unexpected_query",
+                         "%.80s is in the query; a JSON request has all its parameters in the body",
+                         x->fields[0].key);
     size_t most = numbers_count_bound(x->body.data, x->length);
     if (buffers_take(x->buffers, most * sizeof(float), &x->numbers, &x->error) != STATUS_OK ||
         arena_init(&x->arena, json_arena_bytes(most), &x->error) != STATUS_OK)

@@ -98,7 +98,7 @@ static enum MHD_Result send_text(struct http *http, struct MHD_Connection *conne
                                  const char *content_type, const char *text)
 {
     struct MHD_Response *response =
-        MHD_create_response_from_buffer(strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
+        MHD_create_response_from_buffer(strlen(text), (void *)text, MHD_RESPMEM_MUST_COPY);
     return send_response(http, connection, code, content_type, false, response);
 }
 

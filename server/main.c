@@ -13,11 +13,12 @@
 #include "server/http.h"
 #include "server/log.h"
 
+#include <errno.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* What a served process is made of. */
@@ -29,8 +30,8 @@ struct service {
     size_t workers, io_threads;
 };
 
-/* A drained server waits this long for one more request on connections that are still open. */
-#define QUIET_MS 50
+/* Open connections may still bring a request that is on its way: none must have come twice this long. */
+#define QUIET_MS 25
 
 static enum status choose_kernels(const struct config *config, const struct kernels **out, struct error *err)
 {
@@ -99,45 +100,59 @@ static void print_banner(const struct address *address)
     fflush(stdout);
 }
 
-static void block_signals(sigset_t *set)
+/*
+ * SIGTERM and SIGINT, counted.  By handler and not by sigwait(): libraries have threads of their own, whose
+ * signal masks are not ours to set.
+ */
+static sem_t stop_requests;
+static volatile sig_atomic_t last_signal;
+
+static void on_signal(int number)
 {
-    sigemptyset(set);
-    sigaddset(set, SIGTERM);
-    sigaddset(set, SIGINT);
-    sigprocmask(SIG_BLOCK, set, NULL);
+    last_signal = number;
+    sem_post(&stop_requests);
 }
 
-/* True when a second signal asks to end at once. */
-static bool asked_again(const sigset_t *signals, unsigned wait_ms)
+static void catch_signals(void)
 {
-    struct timespec wait = {.tv_sec = wait_ms / 1000, .tv_nsec = (long)(wait_ms % 1000) * 1000000};
-    return sigtimedwait(signals, NULL, &wait) > 0;
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sem_init(&stop_requests, 0, 0);
+    sigfillset(&action.sa_mask);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
 }
 
-/* Finish what was accepted.  Returns false when a second signal cut it short. */
-static bool drain(struct http *http, const sigset_t *signals)
+static void wait_for_signal(void)
+{
+    while (sem_wait(&stop_requests) != 0 && errno == EINTR)
+        ;
+}
+
+/* Finish what was accepted.  Returns false when a second signal cuts it short. */
+static bool drain(struct http *http)
 {
     http_drain(http);
     http_quiesce(http);
-    do {
-        if (asked_again(signals, QUIET_MS))
+    bool idle = false;
+    for (int quiet = 0; quiet < 2; quiet = idle ? quiet + 1 : 0) {
+        if (sem_trywait(&stop_requests) == 0)
             return false;
-    } while (!http_wait_idle(http, QUIET_MS));
+        usleep(QUIET_MS * 1000);
+        idle = http_wait_idle(http, QUIET_MS);
+    }
     return true;
 }
 
 /* Serve until a signal comes; the service is started, and stopped by the caller. */
-static bool serve_until_signal(struct service *service, const struct address *address,
-                               const sigset_t *signals)
+static bool serve_until_signal(struct service *service, const struct address *address)
 {
     log_event(LOG_INFO, "listening", log_text("address", address->text),
               log_text("kernels", service->kernels->name), log_text("blas", mix_blas_core()),
               log_uint("workers", service->workers), log_uint("io_threads", service->io_threads));
     print_banner(address);
-    int signal_number = 0;
-    sigwait(signals, &signal_number);
-    log_event(LOG_INFO, "stopping", log_text("signal", strsignal(signal_number)));
-    return drain(service->http, signals);
+    wait_for_signal();
+    log_event(LOG_INFO, "stopping", log_text("signal", strsignal(last_signal)));
+    return drain(service->http);
 }
 
 static int fail(const struct error *err)
@@ -151,10 +166,9 @@ static int serve(const struct config *config)
     struct service service = {0};
     struct address address;
     struct error err;
-    sigset_t signals;
     int fd;
     log_init((enum log_format)config->log_format, (enum log_level)config->log_level);
-    block_signals(&signals);
+    catch_signals();
     if (address_parse(config->listen, &address, &err) != STATUS_OK ||
         address_listen(&address, &fd, &err) != STATUS_OK)
         return fail(&err);
@@ -163,7 +177,7 @@ static int serve(const struct config *config)
         address_cleanup(&address);
         return fail(&err);
     }
-    bool finished = serve_until_signal(&service, &address, &signals);
+    bool finished = serve_until_signal(&service, &address);
     address_cleanup(&address);
     if (!finished) {
         log_event(LOG_WARN, "stopped at once", log_text("reason", "a second signal"));
