@@ -84,7 +84,7 @@ WRONG_TYPE = [
     Case(b'{"logits":[["1",2]]}', "logits", "wrong_type", row=ANY),
     Case(b'{"logits":[[true,2]]}', "logits", "wrong_type", row=ANY),
     Case(b'{"logits":[[{},2]]}', "logits", "wrong_type", row=ANY),
-    Case(with_field('"temperature":"0.7"'), "temperature", "wrong_type", "string"),
+    Case(with_field('"temperature":"0.7"'), "temperature", "wrong_type", "\"0.7\""),
     Case(with_field('"temperature":true'), "temperature", "wrong_type"),
     Case(with_field('"temperature":{}'), "temperature", "wrong_type"),
     Case(with_field('"temperature":["0.7"]'), "temperature", "wrong_type", row=ANY),
