@@ -1,5 +1,6 @@
 #include "proto/json.h"
 
+#include "proto/decimal.h"
 #include "proto/json_scan.h"
 
 #include <assert.h>
@@ -47,123 +48,6 @@ static enum status wrong_type(struct decoder *d, const struct param *param, cons
     return params_wrong_type(param, kind_of(item, kind), row, d->err);
 }
 
-/* ---- numbers ---- */
-
-/* A list's items, or one value, as an array to fill. */
-static void *room_for(const cJSON *item, size_t size, size_t *count)
-{
-    *count = cJSON_IsArray(item) ? (size_t)cJSON_GetArraySize(item) : 1;
-    return malloc(*count * size + 1);
-}
-
-static const cJSON *first_of(const cJSON *item)
-{
-    return cJSON_IsArray(item) ? item->child : item;
-}
-
-static size_t row_in(const cJSON *item, size_t i)
-{
-    return cJSON_IsArray(item) ? i : ERROR_NO_ROW;
-}
-
-static enum status no_memory(struct decoder *d)
-{
-    return error_set(d->err, STATUS_NO_MEMORY, "no_memory", "cannot allocate memory for the request");
-}
-
-static enum status set_numbers(struct decoder *d, const struct param *param, const cJSON *item)
-{
-    size_t count, i = 0;
-    double *values = room_for(item, sizeof *values, &count);
-    if (values == NULL)
-        return no_memory(d);
-    enum status status = STATUS_OK;
-    for (const cJSON *v = first_of(item); v != NULL && i < count && status == STATUS_OK; v = v->next, i++) {
-        if (!cJSON_IsNumber(v))
-            status = wrong_type(d, param, v, row_in(item, i));
-        values[i] = v->valuedouble;
-    }
-    if (status == STATUS_OK)
-        status = params_set_numbers(&d->params, param, values, count, cJSON_IsArray(item), d->err);
-    free(values);
-    return status;
-}
-
-/* ---- words ---- */
-
-#define LARGEST_EXACT 0x1p53
-
-/* The text of the i-th item of a list that is known to be valid. */
-static void move_to_item(struct json_scan *scan, size_t i)
-{
-    scan->p++;
-    json_scan_space(scan);
-    for (; i > 0; i--) {
-        json_scan_value(scan);
-        json_scan_space(scan);
-        scan->p++; /* the comma */
-        json_scan_space(scan);
-    }
-}
-
-/*
- * A bare number up to 2^53.  The double of 2^53 + 1 is 2^53 as well, so at that value the text decides: all
- * but its plain digits is refused.
- */
-static bool is_exact(const struct decoder *d, const char *text, const cJSON *number, size_t row)
-{
-    if (number->valuedouble != LARGEST_EXACT)
-        return number->valuedouble < LARGEST_EXACT;
-    struct error ignored;
-    struct json_scan scan = d->scan;
-    scan.p = text;
-    scan.err = &ignored;
-    if (row != ERROR_NO_ROW)
-        move_to_item(&scan, row);
-    const char *first = scan.p;
-    json_scan_value(&scan);
-    static const char digits[] = "9007199254740992";
-    return (size_t)(scan.p - first) == strlen(digits) && memcmp(first, digits, strlen(digits)) == 0;
-}
-
-static enum status read_word(struct decoder *d, const struct param *param, const char *text, const cJSON *v,
-                             size_t row, uint64_t *out)
-{
-    if (cJSON_IsString(v))
-        return params_read_word(param, v->valuestring, strlen(v->valuestring), row, out, d->err);
-    if (!cJSON_IsNumber(v))
-        return wrong_type(d, param, v, row);
-    if (v->valuedouble >= LARGEST_EXACT && !is_exact(d, text, v, row)) {
-        error_set(d->err, STATUS_INVALID, "out_of_range",
-                  "%s is above 9007199254740992 (2^53) as a number, which JSON readers round; send it as a "
-                  "decimal string",
-                  param->name);
-        return error_at(d->err, param->name, row);
-    }
-    if (params_check_number(param, v->valuedouble, row, d->err) != STATUS_OK)
-        return d->err->status;
-    *out = (uint64_t)v->valuedouble;
-    return STATUS_OK;
-}
-
-static enum status set_words(struct decoder *d, const struct param *param, const char *text,
-                             const cJSON *item)
-{
-    size_t count, i = 0;
-    uint64_t *values = room_for(item, sizeof *values, &count);
-    if (values == NULL)
-        return no_memory(d);
-    enum status status = STATUS_OK;
-    for (const cJSON *v = first_of(item); v != NULL && i < count && status == STATUS_OK; v = v->next, i++)
-        status = read_word(d, param, text, v, row_in(item, i), &values[i]);
-    if (status == STATUS_OK)
-        status = params_set_words(&d->params, param, values, count, cJSON_IsArray(item), d->err);
-    free(values);
-    return status;
-}
-
-/* ---- one member ---- */
-
 /* Whether a string's text has the escape of a zero byte, which would end it early in C. */
 static bool has_zero_byte(const char *text, const char *end)
 {
@@ -175,24 +59,180 @@ static bool has_zero_byte(const char *text, const char *end)
     return false;
 }
 
+/* ---- lists ---- */
+
+/*
+ * The items of a list, or one value, each with its text: what cJSON makes of it is rounded to a double, and
+ * ends at a zero byte.  The text is known to be valid.
+ */
+struct walk {
+    const cJSON *item;     /* NULL after the last */
+    const char *text;      /* of the item */
+    struct json_scan scan; /* stands behind that */
+    size_t row;            /* in the list, or ERROR_NO_ROW */
+    struct error ignored;
+};
+
+static void find_text(struct walk *w)
+{
+    json_scan_space(&w->scan);
+    w->text = w->scan.p;
+    if (w->item != NULL)
+        json_scan_value(&w->scan);
+}
+
+static void walk_begin(struct walk *w, const struct decoder *d, const cJSON *item, const char *text)
+{
+    bool is_list = cJSON_IsArray(item);
+    *w = (struct walk){
+        .item = is_list ? item->child : item, .scan = d->scan, .row = is_list ? 0 : ERROR_NO_ROW};
+    w->scan.err = &w->ignored;
+    w->scan.p = text + is_list; /* behind the '[' */
+    find_text(w);
+}
+
+static void walk_next(struct walk *w)
+{
+    w->item = w->item->next;
+    if (w->item == NULL)
+        return;
+    w->row++;
+    json_scan_space(&w->scan);
+    w->scan.p++; /* the comma */
+    find_text(w);
+}
+
+/* Memory for the values of a list, or of one value. */
+static void *room_for(const cJSON *item, size_t size, size_t *count)
+{
+    *count = cJSON_IsArray(item) ? (size_t)cJSON_GetArraySize(item) : 1;
+    return malloc(*count * size + 1);
+}
+
+static enum status no_memory(struct decoder *d)
+{
+    return error_set(d->err, STATUS_NO_MEMORY, "no_memory", "cannot allocate memory for the request");
+}
+
+/* ---- numbers ---- */
+
+static enum status set_numbers(struct decoder *d, const struct param *param, const char *text,
+                               const cJSON *item)
+{
+    size_t count, i = 0;
+    struct walk w;
+    double *values = room_for(item, sizeof *values, &count);
+    if (values == NULL)
+        return no_memory(d);
+    enum status status = STATUS_OK;
+    for (walk_begin(&w, d, item, text); w.item != NULL && status == STATUS_OK; walk_next(&w)) {
+        if (!cJSON_IsNumber(w.item))
+            status = wrong_type(d, param, w.item, w.row);
+        values[i++] = w.item->valuedouble;
+    }
+    if (status == STATUS_OK)
+        status = params_set_numbers(&d->params, param, values, count, cJSON_IsArray(item), d->err);
+    free(values);
+    return status;
+}
+
+/* ---- words ---- */
+
+#define LARGEST_EXACT (UINT64_C(1) << 53)
+
+/* A number that is whole and from 0 to 2^53, to the last digit; false for any other. */
+static bool read_exact(const char *text, const char *end, uint64_t *out)
+{
+    struct decimal n;
+    if (decimal_scan(text, end, &n) == NULL)
+        return false;
+    for (; n.exponent < 0 && n.mantissa > 0 && n.mantissa % 10 == 0; n.exponent++)
+        n.mantissa /= 10;
+    for (; n.exponent > 0 && n.mantissa > 0 && n.mantissa <= LARGEST_EXACT; n.exponent--)
+        n.mantissa *= 10;
+    *out = n.mantissa;
+    if (n.mantissa == 0)
+        return !n.inexact;
+    return !n.negative && !n.inexact && n.exponent == 0 && n.mantissa <= LARGEST_EXACT;
+}
+
+/* The double of 2^53 + 1 is 2^53, and that of 2^52 + 0.3 is whole, so the text decides. */
+static enum status read_bare_word(struct decoder *d, const struct param *param, const struct walk *w,
+                                  uint64_t *out)
+{
+    if (read_exact(w->text, w->scan.p, out))
+        return STATUS_OK;
+    if (w->item->valuedouble >= (double)LARGEST_EXACT) {
+        error_set(d->err, STATUS_INVALID, "out_of_range",
+                  "%s is above 9007199254740992 (2^53) as a number, which JSON readers round; send it as a "
+                  "decimal string",
+                  param->name);
+        return error_at(d->err, param->name, w->row);
+    }
+    char verdict[16 + JSON_MAX_NUMBER_BYTES];
+    snprintf(verdict, sizeof verdict, "is %.*s", (int)(w->scan.p - w->text), w->text);
+    return params_out_of_range(param, verdict, w->row, d->err);
+}
+
+static enum status read_word(struct decoder *d, const struct param *param, const struct walk *w,
+                             uint64_t *out)
+{
+    const char *digits = w->item->valuestring;
+    if (cJSON_IsString(w->item) && has_zero_byte(w->text, w->scan.p))
+        return params_out_of_range(param, "has a zero byte", w->row, d->err);
+    if (cJSON_IsString(w->item))
+        return params_read_word(param, digits, strlen(digits), w->row, out, d->err);
+    if (!cJSON_IsNumber(w->item))
+        return wrong_type(d, param, w->item, w->row);
+    return read_bare_word(d, param, w, out);
+}
+
+static enum status set_words(struct decoder *d, const struct param *param, const char *text,
+                             const cJSON *item)
+{
+    size_t count, i = 0;
+    struct walk w;
+    uint64_t *values = room_for(item, sizeof *values, &count);
+    if (values == NULL)
+        return no_memory(d);
+    enum status status = STATUS_OK;
+    for (walk_begin(&w, d, item, text); w.item != NULL && status == STATUS_OK; walk_next(&w))
+        status = read_word(d, param, &w, &values[i++]);
+    if (status == STATUS_OK)
+        status = params_set_words(&d->params, param, values, count, cJSON_IsArray(item), d->err);
+    free(values);
+    return status;
+}
+
+/* ---- one member ---- */
+
+static enum status set_text(struct decoder *d, const struct param *param, const char *text, const cJSON *item)
+{
+    if (has_zero_byte(text, d->scan.p))
+        return params_out_of_range(param, "has a zero byte", ERROR_NO_ROW, d->err);
+    return params_set_text(&d->params, param, item->valuestring, d->err);
+}
+
 static enum status set_value(struct decoder *d, const struct param *param, const char *text,
                              const cJSON *item)
 {
+    if (cJSON_IsArray(item) && !params_takes_list(param))
+        return wrong_type(d, param, item, ERROR_NO_ROW);
     switch (param->type) {
     case PARAM_WORD:
         return set_words(d, param, text, item);
     case PARAM_REAL:
     case PARAM_COUNT:
     case PARAM_WEIGHTS:
-        return set_numbers(d, param, item);
+        return set_numbers(d, param, text, item);
     case PARAM_FLAG:
         if (cJSON_IsBool(item))
             return params_set_flag(&d->params, param, cJSON_IsTrue(item), d->err);
         break;
     case PARAM_CHOICE:
     case PARAM_TEXT:
-        if (cJSON_IsString(item) && !has_zero_byte(text, d->scan.p))
-            return params_set_text(&d->params, param, item->valuestring, d->err);
+        if (cJSON_IsString(item))
+            return set_text(d, param, text, item);
         break;
     case PARAM_ARRAY:
         break;
@@ -205,7 +245,7 @@ static enum status read_value(struct decoder *d, const struct param *param)
 {
     const char *text = d->scan.p;
     if (json_scan_value(&d->scan) != STATUS_OK)
-        return d->err->status;
+        return error_at(d->err, param->name, ERROR_NO_ROW);
     size_t length = (size_t)(d->scan.p - text);
     if (length > PARAMS_MAX_TEXT_BYTES) {
         error_set(d->err, STATUS_TOO_LARGE, "too_large", "%s has %zu bytes of JSON; at most %zu are read",
@@ -240,7 +280,8 @@ static enum status read_array(struct decoder *d, const struct param *param)
 static enum status find_param(struct decoder *d, const char *key, const struct param **out)
 {
     size_t length = (size_t)(d->scan.p - key);
-    if (memchr(key, '\\', length) == NULL)
+    /* a key with a zero byte is no name, whatever comes before it: its text is as unknown */
+    if (memchr(key, '\\', length) == NULL || has_zero_byte(key, d->scan.p))
         return params_begin(&d->params, key + 1, length - 2, out, d->err);
     cJSON *item = cJSON_ParseWithLength(key, length);
     if (item == NULL)
@@ -300,6 +341,8 @@ static enum status read_body(struct decoder *d)
     if (d->scan.p >= d->scan.end)
         return error_set(d->err, STATUS_INVALID, "malformed_json",
                          "the body is empty; it must be a JSON object");
+    if (d->scan.end - d->scan.p >= 3 && memcmp(d->scan.p, "\xef\xbb\xbf", 3) == 0)
+        return json_scan_fail(&d->scan, "a byte order mark");
     if (*d->scan.p != '{')
         return not_an_object(d);
     d->scan.p++;

@@ -53,6 +53,16 @@ size_t json_utf8_length(const char *p, const char *end)
     return overlong || surrogate || too_high ? 0 : length;
 }
 
+size_t json_utf8_prefix(const char *text, size_t length, size_t limit)
+{
+    size_t n = 0, next = 0;
+    do {
+        n += next;
+        next = n < length ? json_utf8_length(text + n, text + length) : 0;
+    } while (next > 0 && n + next <= limit);
+    return n;
+}
+
 static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9')

@@ -43,4 +43,7 @@ enum status json_scan_fail(struct json_scan *scan, const char *reason);
  * cut off). */
 size_t json_utf8_length(const char *p, const char *end);
 
+/* Bytes of the longest prefix of text that is valid UTF-8 and at most limit bytes long. */
+size_t json_utf8_prefix(const char *text, size_t length, size_t limit);
+
 #endif

@@ -1,5 +1,7 @@
 #include "proto/params.h"
 
+#include "proto/json_scan.h"
+
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -184,11 +186,23 @@ static const char *copy_name(struct arena *arena, const char *name, size_t lengt
     return copy;
 }
 
+/* Whether a name is one of the table that another form of request has. */
+static bool is_elsewhere(const char *name, size_t length)
+{
+    for (const struct param *param = params_table; param < params_table + params_count; param++)
+        if (strlen(param->name) == length && memcmp(param->name, name, length) == 0)
+            return true;
+    return false;
+}
+
 static enum status unknown(struct params *p, const char *name, size_t length, struct error *err)
 {
     const char *copy = copy_name(p->arena, name, length);
     const struct param *near = nearest(name, length, p->form);
-    if (near != NULL)
+    if (is_elsewhere(name, length))
+        error_set(err, STATUS_INVALID, "unknown_parameter", "%s is a parameter of %s only", copy,
+                  p->form == PARAM_IN_JSON ? "raw requests" : "JSON requests");
+    else if (near != NULL)
         error_set(err, STATUS_INVALID, "unknown_parameter", "%s is not a known parameter; did you mean %s?",
                   copy, near->name);
     else
@@ -235,12 +249,23 @@ static enum status refuse(const struct param *param, const char *code, const cha
 {
     char where[PLACE_BYTES], range[128];
     params_range(param, range, sizeof range);
+    bool is_weight = param->type == PARAM_WEIGHTS && row != ERROR_NO_ROW;
     const char *list = param->per_row && row == ERROR_NO_ROW && strcmp(code, "wrong_type") == 0
                            ? ", or a list of one for each row"
                            : "";
-    error_set(err, STATUS_INVALID, code, "%s %s; it must be %s%s", place(param, row, where), verdict, range,
-              list);
-    return error_at(err, param->name, row);
+    error_set(err, STATUS_INVALID, code, "%s %s; it must be %s%s", place(param, row, where), verdict,
+              is_weight ? "a number that a float32 can hold" : range, list);
+    return error_at(err, param->name, param->per_row ? row : ERROR_NO_ROW);
+}
+
+bool params_takes_list(const struct param *param)
+{
+    return param->per_row || param->type == PARAM_WEIGHTS || param->type == PARAM_ARRAY;
+}
+
+enum status params_out_of_range(const struct param *param, const char *verdict, size_t row, struct error *err)
+{
+    return refuse(param, "out_of_range", verdict, row, err);
 }
 
 enum status params_wrong_type(const struct param *param, const char *what, size_t row, struct error *err)
@@ -255,8 +280,11 @@ enum status params_check_number(const struct param *param, double value, size_t 
     bool fits = isfinite(value) && value >= param->min && value <= param->max;
     if (fits && (!param->whole || value == floor(value)))
         return STATUS_OK;
+    /* 15 digits, or the 17 that tell any two doubles apart: 1.0000000000000002 is not 1 */
     char verdict[64];
     snprintf(verdict, sizeof verdict, isfinite(value) ? "is %.15g" : "is not finite", value);
+    if (isfinite(value) && strtod(verdict + strlen("is "), NULL) != value)
+        snprintf(verdict, sizeof verdict, "is %.17g", value);
     return refuse(param, "out_of_range", verdict, row, err);
 }
 
@@ -300,7 +328,7 @@ static enum status set_weights(struct params *p, const struct param *param, cons
 /* Whether the parameter takes one value or a list, as it was sent, and at least one. */
 static enum status check_list(const struct param *param, size_t count, bool is_list, struct error *err)
 {
-    if (is_list && !param->per_row && param->type != PARAM_WEIGHTS)
+    if (is_list && !params_takes_list(param))
         return params_wrong_type(param, "a list", ERROR_NO_ROW, err);
     if (!is_list && param->type == PARAM_WEIGHTS)
         return params_wrong_type(param, "a number", ERROR_NO_ROW, err);
@@ -353,7 +381,8 @@ enum status params_read_word(const struct param *param, const char *digits, size
     if (valid)
         return STATUS_OK;
     char verdict[64];
-    snprintf(verdict, sizeof verdict, "is \"%.*s\"", (int)(length < 40 ? length : 40), digits);
+    size_t kept = json_utf8_prefix(digits, length, 40);
+    snprintf(verdict, sizeof verdict, "is \"%.*s%s\"", (int)kept, digits, kept < length ? "..." : "");
     return refuse(param, "out_of_range", verdict, row, err);
 }
 
@@ -439,6 +468,11 @@ static enum status finish_logits(struct params *p, struct error *err)
     r->vocab_size = s->dims[s->rank - 1];
     r->num_stacks = r->mix == NULL ? 1 : s->rank == 1 ? 1 : outer;
     r->batch_size = s->rank == 3 ? s->dims[1] : s->rank == 2 && r->mix == NULL ? outer : 1;
+    if (r->vocab_size > INT32_MAX) {
+        error_set(err, STATUS_TOO_LARGE, "too_large", "logits has rows of %zu numbers; at most %d are read",
+                  r->vocab_size, INT32_MAX);
+        return wrong_length("logits", err);
+    }
     if (s->rank == 3 && r->mix == NULL) {
         error_set(err, STATUS_INVALID, "wrong_length",
                   "logits is nested three deep, which is [M][B][V] and needs mix; it must be [B][V]");

@@ -96,6 +96,13 @@ enum status params_check_number(const struct param *param, double value, size_t 
 enum status params_read_word(const struct param *param, const char *digits, size_t length, size_t row,
                              uint64_t *out, struct error *err);
 
+/* Whether it may be a list: of a value a row, or of weights. */
+bool params_takes_list(const struct param *param);
+
+/* "<name> <verdict>; it must be <what the parameter takes>": out_of_range.  row as above. */
+enum status params_out_of_range(const struct param *param, const char *verdict, size_t row,
+                                struct error *err);
+
 /* "<name> is <what>; it must be <what the parameter takes>": wrong_type.  row as above. */
 enum status params_wrong_type(const struct param *param, const char *what, size_t row, struct error *err);
 

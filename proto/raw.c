@@ -49,10 +49,8 @@ static enum status not_a_number(const struct param *param, const char *text, siz
                                 struct error *err)
 {
     char what[64];
-    size_t kept = 0;
-    while (kept < length && kept < 32 && text[kept] >= 0x20 && text[kept] < 0x7f)
-        kept++;
-    snprintf(what, sizeof what, "\"%.*s\"", (int)kept, text);
+    size_t kept = json_utf8_prefix(text, length, 32);
+    snprintf(what, sizeof what, "\"%.*s%s\"", (int)kept, text, kept < length ? "..." : "");
     return params_wrong_type(param, length == 0 ? "empty" : what, row, err);
 }
 
