@@ -184,6 +184,24 @@ class Overload(unittest.TestCase):
             self.assertIn(answers[-1], [(503, str(seconds)) for seconds in range(1, 61)])
             self.assertEqual(server.sample(GOOD).status, 200)
 
+    def test_spent_memory(self):
+        """Half-sent bodies hold the budget; a request that finds none left is told so, not hung up on."""
+        begun = (b"POST /sample HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                 b"Content-Length: 1000000\r\n\r\n{")
+        flags = ("--max-body-bytes", "1M", "--max-inflight-bytes", "4M", "--idle-timeout-ms", "1000")
+        with samplerd.Server(*flags) as server:
+            held = [server.socket() for _ in range(4)]
+            for s in held:
+                s.sendall(begun)
+            time.sleep(0.3)
+            refused = server.sample(GOOD + b" " * 900000)
+            self.assertEqual((refused.status, refused.json()["error"]["code"]), (503, "overloaded"))
+            self.assertTrue(refused.headers["Retry-After"].isdigit())
+            for s in held:
+                s.close()
+            time.sleep(0.3)
+            self.assertEqual(server.sample(GOOD + b" " * 900000).status, 200)
+
 
 class Shutdown(unittest.TestCase):
     """SIGTERM: what was begun is finished, then the exit status is 0 (which leaving `with` asserts)."""
