@@ -124,7 +124,8 @@ class Sockets(unittest.TestCase):
             self.assertEqual(server.sample(GOOD).sampled()["token_ids"], [[0]])
 
     def test_pipelined_requests_are_answered_in_order(self):
-        request = (b"POST /sample HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s")
+        request = (b"POST /sample HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                   b"Content-Length: %d\r\n\r\n%s")
         bodies = [b'{"logits":[[1,2]],"id":"%d"}' % i for i in range(5)]
         with samplerd.Server() as server, server.socket() as s:
             s.sendall(b"".join(request % (len(b), b) for b in bodies))
@@ -221,7 +222,8 @@ class Shutdown(unittest.TestCase):
 
     def test_a_slow_upload_is_finished(self):
         with samplerd.Server() as server, server.socket() as s:
-            head = f"POST /sample HTTP/1.1\r\nHost: x\r\nContent-Type: {samplerd.JSON}\r\nContent-Length: {len(GOOD)}\r\n\r\n"
+            head = (f"POST /sample HTTP/1.1\r\nHost: x\r\nContent-Type: {samplerd.JSON}\r\n"
+                    f"Content-Length: {len(GOOD)}\r\n\r\n")
             s.sendall(head.encode() + GOOD[:9])
             time.sleep(0.3)
             server.terminate()
