@@ -64,45 +64,47 @@ void buffers_destroy(struct buffers *b)
 }
 
 /* Reserve room in the budget and take a free block if there is one; false when the budget is spent. */
-static bool reserve(struct buffers *b, unsigned c, void **block)
+static bool reserve(struct buffers *b, size_t capacity, unsigned c, void **block)
 {
-    size_t bytes = class_bytes(c);
     pthread_mutex_lock(&b->mutex);
-    bool fits = bytes <= b->in_use_limit && b->in_use <= b->in_use_limit - bytes;
+    bool fits = b->in_use <= b->in_use_limit - capacity;
     if (fits) {
-        b->in_use += bytes;
+        b->in_use += capacity;
         if (b->free[c] != NULL) {
             *block = b->free[c];
             b->free[c] = b->free[c]->next;
-            b->kept -= bytes;
+            b->kept -= class_bytes(c);
         }
     }
     pthread_mutex_unlock(&b->mutex);
     return fits;
 }
 
-static void unreserve(struct buffers *b, size_t bytes)
+static void unreserve(struct buffers *b, size_t capacity)
 {
     pthread_mutex_lock(&b->mutex);
-    b->in_use -= bytes;
+    b->in_use -= capacity;
     pthread_mutex_unlock(&b->mutex);
 }
 
 enum status buffers_take(struct buffers *b, size_t capacity, struct buffer *out, struct error *err)
 {
     void *block = NULL;
-    if (capacity > b->in_use_limit || !reserve(b, class_of(capacity + BUFFERS_PADDING), &block))
+    if (capacity > b->in_use_limit)
+        return error_set(err, STATUS_TOO_LARGE, "too_large",
+                         "the request takes %zu bytes; max_inflight_bytes is %zu", capacity, b->in_use_limit);
+    unsigned c = class_of(capacity + BUFFERS_PADDING);
+    if (!reserve(b, capacity, c, &block))
         return error_set(err, STATUS_OVERLOADED, "overloaded",
                          "%zu more bytes would pass max_inflight_bytes, which is %zu; try again", capacity,
                          b->in_use_limit);
-    size_t bytes = class_bytes(class_of(capacity + BUFFERS_PADDING));
     if (block == NULL)
-        block = aligned_alloc(64, bytes);
+        block = aligned_alloc(64, class_bytes(c));
     if (block == NULL) {
-        unreserve(b, bytes);
-        return error_set(err, STATUS_NO_MEMORY, "no_memory", "cannot allocate %zu bytes", bytes);
+        unreserve(b, capacity);
+        return error_set(err, STATUS_NO_MEMORY, "no_memory", "cannot allocate %zu bytes", class_bytes(c));
     }
-    *out = (struct buffer){block, bytes - BUFFERS_PADDING};
+    *out = (struct buffer){block, capacity};
     return STATUS_OK;
 }
 
@@ -126,21 +128,26 @@ void buffers_give(struct buffers *b, struct buffer *buffer)
 {
     if (buffer->data == NULL)
         return;
-    size_t bytes = buffer->capacity + BUFFERS_PADDING;
+    size_t capacity = buffer->capacity;
+    unsigned c = class_of(capacity + BUFFERS_PADDING);
     struct free_block *block = (struct free_block *)(void *)buffer->data;
     *buffer = (struct buffer){0};
     pthread_mutex_lock(&b->mutex);
-    b->in_use -= bytes;
-    bool keep = b->kept + bytes <= b->kept_limit;
+    b->in_use -= capacity;
+    bool keep = b->kept + class_bytes(c) <= b->kept_limit;
     if (keep) {
-        unsigned c = class_of(bytes);
         block->next = b->free[c];
         b->free[c] = block;
-        b->kept += bytes;
+        b->kept += class_bytes(c);
     }
     pthread_mutex_unlock(&b->mutex);
     if (!keep)
         free(block);
+}
+
+size_t buffers_limit(const struct buffers *b)
+{
+    return b->in_use_limit;
 }
 
 size_t buffers_in_use(struct buffers *b)

@@ -19,7 +19,7 @@ struct buffers;
 
 struct buffer {
     char *data;      /* aligned to 64 bytes; NULL when there is none */
-    size_t capacity; /* usable bytes, BUFFERS_PADDING not counted */
+    size_t capacity; /* usable bytes, as asked for; BUFFERS_PADDING not counted */
 };
 
 /*
@@ -30,8 +30,9 @@ enum status buffers_create(size_t in_use_limit, size_t kept_limit, struct buffer
 void buffers_destroy(struct buffers *buffers); /* everything lent must be back */
 
 /*
- * Lend a buffer of at least `capacity` bytes.
- * Errors: STATUS_OVERLOADED when it would pass in_use_limit, STATUS_NO_MEMORY; *out is then unchanged.
+ * Lend a buffer of at least `capacity` bytes, which is what it counts for in the budget.
+ * Errors: STATUS_OVERLOADED when it would pass in_use_limit, STATUS_TOO_LARGE when it alone does,
+ * STATUS_NO_MEMORY; *out is then unchanged.
  */
 enum status buffers_take(struct buffers *buffers, size_t capacity, struct buffer *out, struct error *err);
 
@@ -42,6 +43,9 @@ enum status buffers_grow(struct buffers *buffers, size_t capacity, size_t length
 
 /* Give a buffer back and clear it; nothing happens when it has no data. */
 void buffers_give(struct buffers *buffers, struct buffer *buffer);
+
+/* in_use_limit */
+size_t buffers_limit(const struct buffers *buffers);
 
 /* Bytes lent at this moment. */
 size_t buffers_in_use(struct buffers *buffers);

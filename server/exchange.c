@@ -6,6 +6,7 @@
 #include "proto/numbers.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 _Static_assert(BUFFERS_PADDING >= NUMBERS_PADDING, "the number reader looks that far ahead");
@@ -28,19 +29,18 @@ void exchange_fini(struct exchange *x)
     buffers_give(x->buffers, &x->numbers);
     buffers_give(x->buffers, &x->body);
     buffers_give(x->buffers, &x->answer);
+    free(x->error_answer);
     pthread_mutex_destroy(&x->mutex);
 }
 
-/*
- * An error must be told even when the budget is spent and memory is short, so its buffer comes from the
- * budget only if it can; without one the connection is closed.
- */
 void exchange_answer_error(struct exchange *x)
 {
-    struct error ignored;
     x->status = x->error.status;
-    if (buffers_grow(x->buffers, ENCODE_ERROR_BYTES, 0, &x->answer, &ignored) == STATUS_OK)
-        x->answer_length = encode_error(&x->error, x->answer.data, x->answer.capacity);
+    buffers_give(x->buffers, &x->answer);
+    if (x->error_answer == NULL)
+        x->error_answer = malloc(ENCODE_ERROR_BYTES);
+    if (x->error_answer != NULL)
+        x->answer_length = encode_error(&x->error, x->error_answer, ENCODE_ERROR_BYTES);
 }
 
 static enum status decode_json(struct exchange *x, uint64_t seed)
@@ -49,7 +49,12 @@ static enum status decode_json(struct exchange *x, uint64_t seed)
         return error_set(&x->error, STATUS_INVALID, "unexpected_query",
                          "%.80s is in the query; a JSON request has all its parameters in the body",
                          x->fields[0].key);
-    size_t most = numbers_count_bound(x->body.data, x->length);
+    size_t most = numbers_count_bound(x->body.data, x->length), limit = buffers_limit(x->buffers);
+    if (most > (limit - x->length) / sizeof(float)) /* it would never fit, however long the client waits */
+        return error_set(
+            &x->error, STATUS_TOO_LARGE, "too_large",
+            "the body of %zu bytes and its %zu numbers take more than max_inflight_bytes, which is %zu",
+            x->length, most, limit);
     if (buffers_take(x->buffers, most * sizeof(float), &x->numbers, &x->error) != STATUS_OK ||
         arena_init(&x->arena, json_arena_bytes(most), &x->error) != STATUS_OK)
         return x->error.status;
@@ -69,13 +74,14 @@ static enum status decode_raw(struct exchange *x, uint64_t seed)
 /* Refuse an answer that would be too large before anything is sampled for it. */
 static enum status check_answer_size(struct exchange *x)
 {
-    size_t bound = encode_bound(&x->request);
-    if (bound <= x->max_answer_bytes)
+    size_t bound = encode_bound(&x->request), inflight = buffers_limit(x->buffers);
+    bool by_answer = x->max_answer_bytes <= inflight;
+    size_t limit = by_answer ? x->max_answer_bytes : inflight;
+    if (bound <= limit)
         return STATUS_OK;
-    return error_set(
-        &x->error, STATUS_TOO_LARGE, "too_large",
-        "the answer may take %zu bytes; max_answer_bytes is %zu: ask for fewer rows, draws or candidates",
-        bound, x->max_answer_bytes);
+    return error_set(&x->error, STATUS_TOO_LARGE, "too_large",
+                     "the answer may take %zu bytes; %s is %zu: ask for fewer rows, draws or candidates",
+                     bound, by_answer ? "max_answer_bytes" : "max_inflight_bytes", limit);
 }
 
 static enum status decode(struct exchange *x)
@@ -127,14 +133,15 @@ static enum status encode(struct exchange *x)
     return STATUS_OK;
 }
 
+/* The body and its numbers have served, so the answer may use their room in the budget. */
 static void finish(struct exchange *x)
 {
+    buffers_give(x->buffers, &x->numbers);
+    buffers_give(x->buffers, &x->body);
     if (x->status == STATUS_OK)
         x->status = encode(x);
     if (x->status != STATUS_OK)
         exchange_answer_error(x);
-    buffers_give(x->buffers, &x->numbers);
-    buffers_give(x->buffers, &x->body);
 }
 
 static void close_exchange(struct pool_job *job, struct sampler *sampler)

@@ -35,7 +35,8 @@ struct exchange {
     enum status status;    /* STATUS_OK, or error says what is wrong */
     struct error error;    /* of the first bad row, when several are */
 
-    struct buffer answer;
+    struct buffer answer; /* from the buffers; or, for an error, */
+    char *error_answer;   /* from malloc: it must be told when the budget is spent, too */
     size_t answer_length;
 
     void (*done)(struct exchange *exchange); /* called on a worker when the answer is ready */

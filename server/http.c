@@ -151,8 +151,16 @@ static void give_answer_back(void *argument)
     free(lent);
 }
 
+/* The response takes the answer over. */
 static struct MHD_Response *response_of(struct exchange *x)
 {
+    if (x->error_answer != NULL) {
+        struct MHD_Response *response =
+            MHD_create_response_from_buffer(x->answer_length, x->error_answer, MHD_RESPMEM_MUST_FREE);
+        if (response != NULL)
+            x->error_answer = NULL;
+        return response;
+    }
     struct lent_answer *lent = malloc(sizeof *lent);
     if (lent == NULL || x->answer.data == NULL) {
         free(lent);

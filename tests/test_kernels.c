@@ -7,7 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define LONGEST 128256
+#define LONGEST     128256
+#define GOLDEN_BITS UINT64_C(0xfd6ee48a64c4aedd)
 
 /* Memory whose last byte is the last before a page that may not be touched. */
 static char *guarded(size_t bytes)
@@ -166,6 +167,32 @@ START_TEST(tables_agree_at_extreme_temperatures)
 }
 END_TEST
 
+static uint64_t fnv1a(uint64_t hash, const void *data, size_t bytes)
+{
+    for (const unsigned char *p = data; bytes > 0; bytes--)
+        hash = (hash ^ *p++) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/* The bits themselves, so that no compiler, flag or CPU can change them unseen. */
+START_TEST(bits_are_these)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (int shape = 0; shape < NUM_SHAPES; shape++) {
+        float *z = input(5000, 0);
+        fill(z, 5000, (enum shape)shape, 77);
+        struct outcome *o = &outcomes[0];
+        run(kernels_tables[0], z, 5000, 0.8, o);
+        hash = fnv1a(hash, o->w, 5000 * sizeof *o->w);
+        hash = fnv1a(hash, o->sums, kernels_blocks(5000) * sizeof o->sums[0]);
+        hash = fnv1a(hash, &o->total, sizeof o->total);
+        hash = fnv1a(hash, &o->exact, sizeof o->exact);
+        hash = fnv1a(hash, &o->mass, sizeof o->mass);
+    }
+    ck_assert_msg(hash == GOLDEN_BITS, "the bits are now %#llx", (unsigned long long)hash);
+}
+END_TEST
+
 /* weight() against float64, at every temperature class. */
 START_TEST(weights_are_right)
 {
@@ -269,6 +296,7 @@ int main(void)
     tcase_add_test(equality, tables_agree_at_each_alignment);
     tcase_add_test(equality, tables_agree_on_a_long_row);
     tcase_add_test(equality, tables_agree_at_extreme_temperatures);
+    tcase_add_test(values, bits_are_these);
     tcase_add_test(values, weights_are_right);
     tcase_add_test(values, sums_are_right);
     tcase_add_test(values, nan_is_seen_anywhere);

@@ -3,7 +3,7 @@
 
 #include "tests/support.h"
 
-#define LONGEST 30000
+#define LONGEST 12000
 
 static const struct kernels *table;
 static struct arena scratch;
@@ -172,8 +172,8 @@ static void check_top_p(const float *z, size_t n, double top_p, double temperatu
 START_TEST(top_p_keeps_what_sorting_keeps)
 {
     static float z[LONGEST];
-    static const size_t lengths[] = {1, 2, 65, 1000, 1024, 1025, 2049, 5000, LONGEST};
-    static const double ps[] = {1e-9, 0.1, 0.5, 0.9, 0.95, 0.99, 0.999999, 1 - 1e-12};
+    static const size_t lengths[] = {1, 2, 65, 1000, 1024, 1025, 5000, LONGEST};
+    static const double ps[] = {1e-9, 0.5, 0.95, 0.999999, 1 - 1e-12};
     for (size_t l = 0; l < sizeof lengths / sizeof lengths[0]; l++) {
         for (int kind = 0; kind < NUM_KINDS; kind++) {
             fill_row(z, lengths[l], (enum row_kind)kind, lengths[l] + 7 * (size_t)kind);

@@ -49,6 +49,7 @@ class Server:
     """A running program: a context manager that leaves nothing behind."""
 
     def __init__(self, *flags, listen="127.0.0.1:0", **variables):
+        self.stopping = False
         self.errors = tempfile.TemporaryFile(mode="w+")
         self.process = subprocess.Popen([BINARY, "--listen", listen, *flags], stdout=subprocess.PIPE,
                                         stderr=self.errors, env=environment(**variables))
@@ -81,10 +82,19 @@ class Server:
         self.errors.seek(0)
         return self.errors.read()
 
+    def terminate(self, number=signal.SIGTERM):
+        """Ask it to end, once: a second SIGTERM would make it break off."""
+        if not self.stopping:
+            self.stopping = True
+            self.process.send_signal(number)
+
     def stop(self, number=signal.SIGTERM):
         """Ask it to end, return its exit status."""
-        if self.process.poll() is None:
-            self.process.send_signal(number)
+        self.terminate(number)
+        return self.wait()
+
+    def wait(self):
+        """Its exit status, once it ends by itself."""
         try:
             return self.process.wait(ANSWER_SECONDS)
         except subprocess.TimeoutExpired:
@@ -114,7 +124,9 @@ class Server:
             s.settimeout(ANSWER_SECONDS)
             s.connect(self.path)
             return s
-        return socket.create_connection((self.host, self.port), timeout=ANSWER_SECONDS)
+        s = socket.create_connection((self.host, self.port), timeout=ANSWER_SECONDS)
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # head and body are two writes
+        return s
 
     def sample(self, request, **options):
         """One request on a connection of its own."""

@@ -40,23 +40,23 @@ MALFORMED = [
     Case(b"", ANY, "malformed_json"),
     Case(b"   ", ANY, "malformed_json"),
     Case(b"{", ANY, "malformed_json"),
-    Case(b'{"logits":[[1,2', ANY, "malformed_json"),
+    Case(b'{"logits":[[1,2', ANY, "malformed_json", row=ANY),
     Case(GOOD + b"x", ANY, "malformed_json"),
     Case(GOOD + GOOD, ANY, "malformed_json"),
     Case(b"\xef\xbb\xbf" + GOOD, ANY, "malformed_json"),
     Case(b"{'logits':[[1,2]]}", ANY, "malformed_json"),
-    Case(b'{"logits":[[1,2]],}', ANY, "malformed_json"),
-    Case(b'{"logits":[[1,2,]]}', ANY, "malformed_json"),
-    Case(b'{"logits":[[1 2]]}', ANY, "malformed_json"),
-    Case(b'{"logits":[[01,2]]}', ANY, "malformed_json"),
-    Case(b'{"logits":[[-,2]]}', ANY, "malformed_json"),
-    Case(b'{"logits":[[1.,2]]}', ANY, "malformed_json"),
-    Case(b'{"logits":[[.5,2]]}', ANY, "malformed_json"),
-    Case(b'{"logits":[[+1,2]]}', ANY, "malformed_json"),
-    Case(b'{"logits":[[0x1,2]]}', ANY, "malformed_json"),
-    Case(b'{"logits":[[NaN,2]]}', ANY, "malformed_json"),
-    Case(b'{"logits":[[Infinity,2]]}', ANY, "malformed_json"),
-    Case(b'{"logits":[[-Infinity,2]]}', ANY, "malformed_json", "null"),
+    Case(b'{"logits":[[1,2]],}', ANY, "malformed_json", row=ANY),
+    Case(b'{"logits":[[1,2,]]}', ANY, "malformed_json", row=ANY),
+    Case(b'{"logits":[[1 2]]}', ANY, "malformed_json", row=ANY),
+    Case(b'{"logits":[[01,2]]}', ANY, "malformed_json", row=ANY),
+    Case(b'{"logits":[[-,2]]}', ANY, "malformed_json", row=ANY),
+    Case(b'{"logits":[[1.,2]]}', ANY, "malformed_json", row=ANY),
+    Case(b'{"logits":[[.5,2]]}', ANY, "malformed_json", row=ANY),
+    Case(b'{"logits":[[+1,2]]}', ANY, "malformed_json", row=ANY),
+    Case(b'{"logits":[[0x1,2]]}', ANY, "malformed_json", row=ANY),
+    Case(b'{"logits":[[NaN,2]]}', ANY, "malformed_json", row=ANY),
+    Case(b'{"logits":[[Infinity,2]]}', ANY, "malformed_json", row=ANY),
+    Case(b'{"logits":[[-Infinity,2]]}', ANY, "malformed_json", "null", row=ANY),
     Case(with_field('"temperature":01'), ANY, "malformed_json"),
     Case(with_field('"temperature":NaN'), ANY, "malformed_json"),
     Case(with_field('"temperature":nan'), ANY, "malformed_json"),
@@ -81,10 +81,10 @@ WRONG_TYPE = [
     Case(b'{"logits":5}', "logits", "wrong_type"),
     Case(b'{"logits":null}', "logits", "wrong_type"),
     Case(b'{"logits":"1,2"}', "logits", "wrong_type"),
-    Case(b'{"logits":[["1",2]]}', "logits", "wrong_type"),
-    Case(b'{"logits":[[true,2]]}', "logits", "wrong_type"),
-    Case(b'{"logits":[[{},2]]}', "logits", "wrong_type"),
-    Case(with_field('"temperature":"0.7"'), "temperature", "wrong_type", "0.7"),
+    Case(b'{"logits":[["1",2]]}', "logits", "wrong_type", row=ANY),
+    Case(b'{"logits":[[true,2]]}', "logits", "wrong_type", row=ANY),
+    Case(b'{"logits":[[{},2]]}', "logits", "wrong_type", row=ANY),
+    Case(with_field('"temperature":"0.7"'), "temperature", "wrong_type", "\"0.7\""),
     Case(with_field('"temperature":true'), "temperature", "wrong_type"),
     Case(with_field('"temperature":{}'), "temperature", "wrong_type"),
     Case(with_field('"temperature":["0.7"]'), "temperature", "wrong_type", row=ANY),
@@ -108,7 +108,6 @@ OUT_OF_RANGE = [
     Case(with_field('"top_p":[1.7]'), "top_p", "out_of_range", "1.7", row=ANY),
     Case(with_field('"top_p":1.0000001'), "top_p", "out_of_range", "from 0 to 1"),
     Case(with_field('"top_k":1.5'), "top_k", "out_of_range", "1.5"),
-    Case(with_field('"top_k":1e300'), "top_k", "out_of_range"),
     Case(with_field('"temperature":1e999'), "temperature", "out_of_range"),
     Case(with_field('"n":0'), "n", "out_of_range", "from 1 to 1024"),
     Case(with_field('"n":1025'), "n", "out_of_range", "n is 1025; it must be"),
@@ -201,7 +200,7 @@ RAW = [
     Case(FOUR, "temperature", ANY, query=RAW_FOUR + "&temperature=0x1"),
     Case(FOUR, "temperature", ANY, query=RAW_FOUR + "&temperature=%201"),
     Case(FOUR, "temperature", ANY, query=RAW_FOUR + "&temperature="),
-    Case(FOUR, "temperature", ANY, query=RAW_FOUR + "&temperature=1,,1"),
+    Case(FOUR, "temperature", ANY, query=RAW_FOUR + "&temperature=1,,1", row=ANY),
     Case(FOUR, "temperature", "wrong_length", query=RAW_FOUR + "&temperature=1,1"),
     Case(FOUR, "n", "out_of_range", query=RAW_FOUR + "&n=0"),
     Case(FOUR, "seed", "out_of_range", query=RAW_FOUR + "&seed=18446744073709551616"),
@@ -373,12 +372,13 @@ class Limits(OnOneConnection):
         self.check_alive()
 
     def test_a_client_that_hangs_up(self):
-        """Half a request and a goodbye: the server goes on."""
-        for part in (b"POST /sam", head(len(GOOD)), head(len(GOOD)) + GOOD[:5], head(len(GOOD)) + GOOD):
-            with SERVER.socket() as s:
-                s.sendall(part)
-                s.shutdown(socket.SHUT_RDWR)
-        self.check_alive()
+        """Half a request and a goodbye: the server goes on, and ends when told to."""
+        with samplerd.Server("--idle-timeout-ms", "1000") as server:
+            for part in (b"POST /sam", head(len(GOOD)), head(len(GOOD)) + GOOD[:5], head(len(GOOD)) + GOOD):
+                with server.socket() as s:
+                    s.sendall(part)
+                    s.shutdown(socket.SHUT_RDWR)
+            self.assertEqual(server.sample(GOOD).sampled()["token_ids"], [[0]])
 
     def test_not_http(self):
         with SERVER.socket() as s:

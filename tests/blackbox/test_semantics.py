@@ -84,7 +84,7 @@ class Edges(Semantics):
     def test_top_k_edges(self):
         row = [5, 4, 4, 3, None]
         for top_k, ids in ((0, [0, 1, 2, 3]), (-1, [0, 1, 2, 3]), (1, [0]), (2, [0, 1, 2]), (3, [0, 1, 2]),
-                           (4, [0, 1, 2, 3]), (5, [0, 1, 2, 3]), (1000000, [0, 1, 2, 3]), (2.0, [0, 1, 2])):
+                           (4, [0, 1, 2, 3]), (5, [0, 1, 2, 3]), (1e300, [0, 1, 2, 3]), (2.0, [0, 1, 2])):
             with self.subTest(top_k=top_k):
                 self.assertEqual(sorted(self.kept(row, temperature=1, top_k=top_k)), ids)
 
@@ -183,7 +183,7 @@ class Answers(Semantics):
         self.assertEqual(answer["top_token_ids"], [[1, 2, 3, 0]])
 
     def test_whitespace_and_escapes_in_json(self):
-        body = b' {\r\n\t"\\u006cogits" : [ [ 1 , 2e0 , 1.5E+0 , -0.0 ] ] , "top_k" : 2.0 , "seed" : 5 } \n'
+        body = b' {\r\n\t"\\u006cogits" : [ [ 1 , 2e0 , 1.5E+0 , -0.0 ] ] , "top_k" : 2.0 } \n'
         self.assertEqual(self.client.sample(body).sampled()["token_ids"], [[1]])
 
 

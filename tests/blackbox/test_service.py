@@ -124,7 +124,8 @@ class Sockets(unittest.TestCase):
             self.assertEqual(server.sample(GOOD).sampled()["token_ids"], [[0]])
 
     def test_pipelined_requests_are_answered_in_order(self):
-        request = (b"POST /sample HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s")
+        request = (b"POST /sample HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                   b"Content-Length: %d\r\n\r\n%s")
         bodies = [b'{"logits":[[1,2]],"id":"%d"}' % i for i in range(5)]
         with samplerd.Server() as server, server.socket() as s:
             s.sendall(b"".join(request % (len(b), b) for b in bodies))
@@ -151,12 +152,66 @@ class Sockets(unittest.TestCase):
         self.assertEqual(answers, [True] * 320)
 
 
+def slow_request(rows):
+    """The bytes of a request that keeps a worker busy for a millisecond or more a row: nearly flat rows."""
+    body = samplerd.pack_rows([[i % 97 / 97 for i in range(50000)]]) * rows
+    query = "vocab_size=50000&temperature=1&top_p=0.9&n=1024"
+    head = (f"POST /sample?{query} HTTP/1.1\r\nHost: x\r\nContent-Type: {samplerd.RAW}\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n")
+    return head.encode() + body
+
+
+def finish(s):
+    """Status and Retry-After of the answer on this socket."""
+    answer = http.client.HTTPResponse(s)
+    answer.begin()
+    answer.read()
+    return answer.status, answer.headers["Retry-After"]
+
+
+class Overload(unittest.TestCase):
+    """503 with Retry-After, at once, and only while it lasts."""
+
+    def test_a_full_queue(self):
+        request = slow_request(75)
+        with samplerd.Server("--workers", "1", "--queue-depth", "1") as server:
+            sockets = [server.socket() for _ in range(5)]
+            for s in sockets:
+                s.sendall(request)
+            answers = sorted(finish(s) for s in sockets)
+            for s in sockets:
+                s.close()
+            self.assertEqual(answers[0][0], 200)
+            self.assertIn(answers[-1], [(503, str(seconds)) for seconds in range(1, 61)])
+            self.assertEqual(server.sample(GOOD).status, 200)
+
+    def test_spent_memory(self):
+        """Half-sent bodies hold the budget; a request that finds none left is told so, not hung up on."""
+        begun = (b"POST /sample HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                 b"Content-Length: 1000000\r\n\r\n{")
+        flags = ("--max-body-bytes", "1M", "--max-inflight-bytes", "4M", "--idle-timeout-ms", "1000")
+        with samplerd.Server(*flags) as server:
+            held = [server.socket() for _ in range(4)]
+            for s in held:
+                s.sendall(begun)
+            time.sleep(0.3)
+            refused = server.sample(GOOD + b" " * 900000)
+            self.assertEqual((refused.status, refused.json()["error"]["code"]), (503, "overloaded"))
+            self.assertTrue(refused.headers["Retry-After"].isdigit())
+            for s in held:
+                s.close()
+            time.sleep(0.3)
+            self.assertEqual(server.sample(GOOD + b" " * 900000).status, 200)
+
+
 class Shutdown(unittest.TestCase):
     """SIGTERM: what was begun is finished, then the exit status is 0 (which leaving `with` asserts)."""
 
-    def test_idle(self):
-        with samplerd.Server():
-            pass
+    def test_at_once(self):
+        """As soon as it says it listens, time after time: no thread may take the signal the wrong way."""
+        for _ in range(20):
+            with samplerd.Server():
+                pass
 
     def test_an_idle_connection_does_not_hold_it_up(self):
         with samplerd.Server() as server, server.connect() as client:
@@ -167,10 +222,11 @@ class Shutdown(unittest.TestCase):
 
     def test_a_slow_upload_is_finished(self):
         with samplerd.Server() as server, server.socket() as s:
-            head = f"POST /sample HTTP/1.1\r\nHost: x\r\nContent-Type: {samplerd.JSON}\r\nContent-Length: {len(GOOD)}\r\n\r\n"
+            head = (f"POST /sample HTTP/1.1\r\nHost: x\r\nContent-Type: {samplerd.JSON}\r\n"
+                    f"Content-Length: {len(GOOD)}\r\n\r\n")
             s.sendall(head.encode() + GOOD[:9])
             time.sleep(0.3)
-            server.process.terminate()
+            server.terminate()
             time.sleep(0.5)
             self.assertIsNone(server.process.poll(), "it left a request behind")
             s.sendall(GOOD[9:])
@@ -178,20 +234,17 @@ class Shutdown(unittest.TestCase):
             answer.begin()
             self.assertEqual(answer.status, 200)
             self.assertEqual(json.loads(answer.read())["token_ids"], [[0]])
-            self.assertEqual(server.stop(), 0)
+            self.assertEqual(server.wait(), 0)
 
     def test_slow_sampling_is_finished(self):
-        """Several seconds of draws on one worker, told to stop while they run."""
-        rows = [[i % 97 / 97 for i in range(50000)]] * 16
-        answers = []
-        with samplerd.Server("--workers", "1") as server:
-            ask = threading.Thread(target=lambda: answers.append(
-                server.sample_raw(rows, temperature=1, top_p=0.9, n=256)))
-            ask.start()
-            time.sleep(0.2)
-            self.assertEqual(server.stop(), 0)
-            ask.join()
-        self.assertEqual(len(answers[0].sampled()["token_ids"]), 16)
+        """Everything is uploaded, one worker has most of it still to do, and the server is told to stop."""
+        with samplerd.Server("--workers", "1") as server, server.socket() as s:
+            s.sendall(slow_request(200))
+            server.terminate()
+            answer = http.client.HTTPResponse(s)
+            answer.begin()
+            self.assertEqual(answer.status, 200)
+            self.assertEqual(len(json.loads(answer.read())["token_ids"]), 200)
 
     def test_no_new_connections(self):
         with samplerd.Server() as server:
