@@ -1,6 +1,7 @@
 #include "proto/encode.h"
 
 #include "proto/json_scan.h"
+#include "proto/real.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -9,7 +10,7 @@
 
 /* Longest texts, each with the comma after it. */
 #define ID_BYTES   sizeof "-2147483648,"
-#define REAL_BYTES sizeof "-1.23456789e-308,"
+#define REAL_BYTES (REAL_MAX_BYTES + 1)
 #define WORD_BYTES sizeof "\"18446744073709551615\","
 #define ROW_BYTES  sizeof "[],"
 #define NAME_BYTES 128 /* the names, braces and colons */
@@ -36,11 +37,6 @@ static void put_word(struct writer *w, uint64_t word)
     } while (word > 0);
     memcpy(w->p, digits + n, sizeof digits - n);
     w->p += sizeof digits - n;
-}
-
-static void put_real(struct writer *w, double x)
-{
-    w->p += snprintf(w->p, REAL_BYTES, "%.9g", x);
 }
 
 static void put_seed(struct writer *w, uint64_t seed)
@@ -86,7 +82,7 @@ static void put_reals(struct writer *w, const double *reals, size_t n)
     for (size_t i = 0; i < n; i++) {
         if (i > 0)
             *w->p++ = ',';
-        put_real(w, reals[i]);
+        w->p += real_write(w->p, reals[i]);
     }
 }
 
@@ -171,7 +167,7 @@ size_t encode_answer(const struct sample_request *request, const struct sample_r
     }
     put_id_rows(&w, "\"token_ids\":", result->token_ids, draws);
     put_seeds(&w, request);
-    if (result->logprobs != NULL)
+    if (request->logprobs)
         put_real_rows(&w, ",\"logprobs\":", result->logprobs, draws);
     if (request->top_candidates > 0) {
         put_id_rows(&w, ",\"top_token_ids\":", result->top_token_ids, candidates);

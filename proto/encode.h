@@ -11,8 +11,8 @@ size_t encode_bound(const struct sample_request *request);
  * Write the answer as JSON, at most encode_bound() bytes, without a NUL; returns how many.
  *
  * {"id":"...","token_ids":[[0]],"seed":7,"logprobs":[[-0.1]],"top_token_ids":[[0,1]],"top_probs":[[0.9,0.1]],
- * "top_logprobs":[[-0.1,-2.3]]}; what was not asked for is left out.  Reals have 9 significant digits. Relies
- * on the "C" locale, which a program is in that never calls setlocale().
+ * "top_logprobs":[[-0.1,-2.3]]}; what was not asked for is left out.  Reals have 9 significant digits, in any
+ * locale.
  */
 size_t encode_answer(const struct sample_request *request, const struct sample_result *result, char *out);
 

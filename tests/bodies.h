@@ -1,0 +1,130 @@
+#ifndef TESTS_BODIES_H
+#define TESTS_BODIES_H
+
+/* Bodies where a decoder may look at NUMBERS_PADDING bytes behind them and not one more. */
+
+#include "proto/json.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define BODIES_PAGE       ((size_t)4096)
+#define BODIES_MAX_BYTES  ((size_t)4 << 20)
+#define BODIES_FRESH_SEED UINT64_C(12345)
+
+static char *bodies_guard; /* a page that faults, behind all the room there is */
+
+static inline bool bodies_map(void)
+{
+    char *room = mmap(NULL, BODIES_MAX_BYTES + BODIES_PAGE, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED)
+        return false;
+    bodies_guard = room + BODIES_MAX_BYTES;
+    return mprotect(bodies_guard, BODIES_PAGE, PROT_NONE) == 0;
+}
+
+/* Put text where its padding, all of this one character, ends at the guard page. */
+static inline const char *bodies_place(const char *text, size_t length, char padding)
+{
+    if (bodies_guard == NULL && !bodies_map())
+        return NULL;
+    char *end = bodies_guard - NUMBERS_PADDING;
+    memset(end, padding, NUMBERS_PADDING);
+    memcpy(end - length, text, length);
+    return end - length;
+}
+
+/* A request and all that it points at. */
+struct bodies_request {
+    enum status status;
+    struct error err;
+    struct arena arena;
+    float *numbers;
+    struct sample_request request;
+};
+
+static inline void bodies_fini(struct bodies_request *r)
+{
+    free(r->numbers);
+    arena_fini(&r->arena);
+}
+
+/* Decode a JSON body; r is to be given to bodies_fini(). */
+static inline void bodies_decode(struct bodies_request *r, const char *text, size_t length, char padding)
+{
+    *r = (struct bodies_request){.status = STATUS_NO_MEMORY};
+    const char *body = bodies_place(text, length, padding);
+    size_t most = numbers_count_bound(text, length);
+    r->numbers = malloc(most * sizeof *r->numbers);
+    if (body == NULL || r->numbers == NULL ||
+        arena_init(&r->arena, json_arena_bytes(most), &r->err) != STATUS_OK)
+        return;
+    r->status =
+        json_decode(body, length, &r->arena, r->numbers, most, BODIES_FRESH_SEED, &r->request, &r->err);
+}
+
+/* ---- a request in words: what is not as by default ---- */
+
+static inline void bodies_put_column(FILE *out, const char *name, const struct column *c, size_t rows,
+                                     double initial)
+{
+    if (!c->per_row && c->values[0] == initial)
+        return;
+    fprintf(out, " %s=%s", name, c->per_row ? "[" : "");
+    for (size_t i = 0; i < (c->per_row ? rows : 1); i++)
+        fprintf(out, "%s%.17g", i == 0 ? "" : ",", c->values[i]);
+    fputs(c->per_row ? "]" : "", out);
+}
+
+static inline void bodies_put_words(FILE *out, const char *name, const struct column_u64 *c, size_t rows,
+                                    uint64_t initial)
+{
+    if (!c->per_row && c->values[0] == initial)
+        return;
+    fprintf(out, " %s=%s", name, c->per_row ? "[" : "");
+    for (size_t i = 0; i < (c->per_row ? rows : 1); i++)
+        fprintf(out, "%s%llu", i == 0 ? "" : ",", (unsigned long long)c->values[i]);
+    fputs(c->per_row ? "]" : "", out);
+}
+
+static inline void bodies_put_floats(FILE *out, const char *name, const float *x, size_t n)
+{
+    fprintf(out, "%s", name);
+    for (size_t i = 0; i < n; i++)
+        fprintf(out, "%s%.9g", i == 0 ? "" : ",", (double)x[i]);
+}
+
+/* "1x2x3: 1,2,3,4,5,6 top_k=40" into text: stacks, rows and tokens, then the logits and the rest. */
+static inline const char *bodies_describe(const struct sample_request *r, char *text, size_t size)
+{
+    FILE *out = fmemopen(text, size, "w");
+    fprintf(out, "%zux%zux%zu", r->num_stacks, r->batch_size, r->vocab_size);
+    bodies_put_floats(out, ": ", r->logits, r->num_stacks * r->batch_size * r->vocab_size);
+    if (r->mix != NULL)
+        bodies_put_floats(out, " mix=", r->mix, r->num_stacks);
+    if (r->bias != NULL)
+        bodies_put_floats(out, r->bias_rows == 1 ? " bias=" : " biases=", r->bias,
+                          r->bias_rows * r->vocab_size);
+    bodies_put_column(out, "temperature", &r->temperature, r->batch_size, 0);
+    bodies_put_column(out, "top_k", &r->top_k, r->batch_size, 0);
+    bodies_put_column(out, "top_p", &r->top_p, r->batch_size, 1);
+    bodies_put_words(out, "seed", &r->seed, r->batch_size, BODIES_FRESH_SEED);
+    bodies_put_words(out, "offset", &r->offset, r->batch_size, 0);
+    if (r->n != 1)
+        fprintf(out, " n=%u", r->n);
+    if (r->top_candidates != 0)
+        fprintf(out, " top_candidates=%u", r->top_candidates);
+    fputs(r->logprobs ? " logprobs" : "", out);
+    fputs(r->logprobs_mode == LOGPROBS_RAW ? " raw" : "", out);
+    if (r->id != NULL)
+        fprintf(out, " id=%s", r->id);
+    fclose(out);
+    return text;
+}
+
+#endif

@@ -1,0 +1,97 @@
+#ifndef TESTS_FUZZ_H
+#define TESTS_FUZZ_H
+
+/* What the fuzz targets hold every request and every error to. */
+
+#include "core/request.h"
+#include "proto/encode.h"
+
+#include <cjson/cJSON.h>
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static inline void fuzz_require(bool holds, const char *what)
+{
+    if (holds)
+        return;
+    fprintf(stderr, "failed: %s\n", what);
+    abort();
+}
+
+static inline void fuzz_check_column(const struct column *c, size_t rows, double min, double max)
+{
+    for (size_t i = 0; i < (c->per_row ? rows : 1); i++)
+        fuzz_require(c->values[i] >= min && c->values[i] <= max, "a column in its range");
+}
+
+/* Whether text is one JSON value, as cJSON sees it. */
+static inline void fuzz_check_json(const char *text, size_t length)
+{
+    const char *end;
+    cJSON *root = cJSON_ParseWithLengthOpts(text, length, &end, 0);
+    fuzz_require(root != NULL && end == text + length, "an answer that is JSON");
+    cJSON_Delete(root);
+}
+
+/* Answer the request with values of every length, and hold that to its bound. */
+static inline void fuzz_check_answer(const struct sample_request *r)
+{
+    size_t most = r->top_candidates < r->vocab_size ? r->top_candidates : r->vocab_size;
+    size_t draws = r->batch_size * r->n, candidates = r->batch_size * most, bound = encode_bound(r);
+    size_t values = draws > candidates ? draws : candidates;
+    if (bound > (size_t)1 << 20)
+        return;
+    char *out = malloc(bound);
+    int32_t *ids = malloc(values * sizeof *ids + 1);
+    double *reals = malloc(values * sizeof *reals + 1);
+    uint32_t *counts = malloc(r->batch_size * sizeof *counts);
+    for (size_t i = 0; i < values; i++) {
+        ids[i] = i % 2 == 0 ? INT32_MAX : (int32_t)i;
+        reals[i] = i % 3 == 0 ? -1.23456789e-300 : -1.0 / (double)(i + 1);
+    }
+    for (size_t row = 0; row < r->batch_size; row++)
+        counts[row] = (uint32_t)(row % 2 == 0 ? most : most / 2);
+    struct sample_result result = {ids, r->logprobs ? reals : NULL, counts, ids, reals, reals, most};
+    size_t length = encode_answer(r, &result, out);
+    fuzz_require(length <= bound, "an answer within its bound");
+    fuzz_check_json(out, length);
+    free(counts);
+    free(reals);
+    free(ids);
+    free(out);
+}
+
+static inline void fuzz_check_request(const struct sample_request *r)
+{
+    fuzz_require(r->logits != NULL && r->num_stacks >= 1 && r->batch_size >= 1 && r->vocab_size >= 1,
+                 "logits");
+    fuzz_require((r->mix != NULL) || r->num_stacks == 1, "one stack without mix");
+    for (size_t i = 0; r->mix != NULL && i < r->num_stacks; i++)
+        fuzz_require(isfinite(r->mix[i]), "finite weights");
+    fuzz_require(r->bias_rows == 0 || r->bias_rows == 1 || r->bias_rows == r->batch_size, "bias");
+    fuzz_require((r->bias != NULL) == (r->bias_rows > 0), "rows of the bias");
+    fuzz_check_column(&r->temperature, r->batch_size, -1.7976931348623157e308, 1.7976931348623157e308);
+    fuzz_check_column(&r->top_k, r->batch_size, -1.7976931348623157e308, 1.7976931348623157e308);
+    fuzz_check_column(&r->top_p, r->batch_size, 0, 1);
+    for (size_t row = 0; row < r->batch_size; row++)
+        fuzz_require(column_at(&r->top_k, row) == floor(column_at(&r->top_k, row)), "a whole top_k");
+    fuzz_require(r->n >= 1 && r->n <= 1024 && r->top_candidates <= 1024, "counts");
+    fuzz_require(r->logprobs_mode == LOGPROBS_PROCESSED || r->logprobs_mode == LOGPROBS_RAW, "mode");
+    fuzz_require(r->id == NULL || strlen(r->id) <= 256, "id");
+    fuzz_check_answer(r);
+}
+
+static inline void fuzz_check_error(const struct error *err, enum status status)
+{
+    char out[ENCODE_ERROR_BYTES];
+    fuzz_require(err->status == status && err->code != NULL, "a whole error");
+    fuzz_require(memchr(err->message, '\0', sizeof err->message) != NULL && err->message[0] != '\0',
+                 "a message");
+    fuzz_check_json(out, encode_error(err, out, sizeof out));
+}
+
+#endif

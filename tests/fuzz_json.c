@@ -1,0 +1,54 @@
+/*
+ * libFuzzer target of proto/json.c and proto/encode.c: the input is a body.
+ *
+ * The text ends where the heap block does, padding apart.  What is accepted must keep what request.h promises
+ * and be valid for cJSON, and its answer must fit its bound and be JSON; a refusal must be a whole error.
+ */
+#include "proto/encode.h"
+#include "proto/json.h"
+#include "proto/json_scan.h"
+#include "tests/fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* An accepted body, logits too, must be JSON for the scanner and, but for its short numbers, for cJSON. */
+static void check_body(const char *body, size_t size)
+{
+    struct error err;
+    struct json_scan scan = {.start = body, .end = body + size, .p = body, .err = &err};
+    json_scan_space(&scan);
+    if (json_scan_value(&scan) != STATUS_OK) {
+        fuzz_require(strcmp(err.code, "out_of_range") == 0, "accepted, but no JSON");
+        return;
+    }
+    json_scan_space(&scan);
+    fuzz_require(scan.p == scan.end, "nothing behind it");
+    cJSON *root = cJSON_ParseWithLength(body, size);
+    fuzz_require(root != NULL, "accepted, but not by cJSON");
+    cJSON_Delete(root);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct error err;
+    struct arena arena;
+    struct sample_request request;
+    char *body = malloc(size + NUMBERS_PADDING);
+    memcpy(body, data, size);
+    memset(body + size, size % 2 == 0 ? '7' : ']', NUMBERS_PADDING);
+    size_t most = numbers_count_bound(body, size);
+    float *numbers = malloc(most * sizeof *numbers);
+    fuzz_require(arena_init(&arena, json_arena_bytes(most), &err) == STATUS_OK, "arena");
+    enum status status = json_decode(body, size, &arena, numbers, most, 1, &request, &err);
+    if (status == STATUS_OK) {
+        check_body(body, size);
+        fuzz_check_request(&request);
+    } else {
+        fuzz_require(status == STATUS_INVALID || status == STATUS_TOO_LARGE, "status");
+        fuzz_check_error(&err, status);
+    }
+    arena_fini(&arena);
+    free(numbers);
+    free(body);
+    return 0;
+}
