@@ -74,6 +74,17 @@ static enum status collect_query(struct call *call)
     return STATUS_OK;
 }
 
+/* Answer where we stand if that is quick. */
+static bool try_here(struct call *call)
+{
+    struct sampler *sampler = http_borrow_sampler(call->http);
+    if (sampler == NULL)
+        return false;
+    bool ready = exchange_try(&call->x, sampler);
+    http_return_sampler(call->http, sampler);
+    return ready;
+}
+
 /* A worker may finish before this returns, so the connection is suspended first. */
 static enum MHD_Result submit(struct call *call)
 {
@@ -83,6 +94,8 @@ static enum MHD_Result submit(struct call *call)
         refuse(call);
         return respond_answer(call);
     }
+    if (try_here(call))
+        return respond_answer(call);
     x->done = exchange_done;
     x->owner = call;
     MHD_suspend_connection(call->connection);

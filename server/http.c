@@ -20,7 +20,13 @@ struct http {
     atomic_bool draining;
     pthread_mutex_t mutex;
     pthread_cond_t idle;
-    size_t in_flight; /* guarded by mutex */
+    size_t in_flight;                   /* guarded by mutex */
+    struct idle_sampler *idle_samplers; /* guarded by mutex; at most one for each I/O thread is made */
+};
+
+struct idle_sampler {
+    struct sampler sampler;
+    struct idle_sampler *next;
 };
 
 const struct http_options *http_options(const struct http *http)
@@ -31,6 +37,48 @@ const struct http_options *http_options(const struct http *http)
 bool http_draining(const struct http *http)
 {
     return atomic_load(&http->draining);
+}
+
+static struct idle_sampler *make_sampler(struct http *http)
+{
+    struct error ignored;
+    struct idle_sampler *made = calloc(1, sizeof *made);
+    if (made == NULL || sampler_init(&made->sampler, http->options.kernels, &ignored) != STATUS_OK) {
+        free(made);
+        return NULL;
+    }
+    return made;
+}
+
+struct sampler *http_borrow_sampler(struct http *http)
+{
+    pthread_mutex_lock(&http->mutex);
+    struct idle_sampler *idle = http->idle_samplers;
+    if (idle != NULL)
+        http->idle_samplers = idle->next;
+    pthread_mutex_unlock(&http->mutex);
+    if (idle == NULL)
+        idle = make_sampler(http);
+    return idle == NULL ? NULL : &idle->sampler;
+}
+
+void http_return_sampler(struct http *http, struct sampler *sampler)
+{
+    struct idle_sampler *idle = (struct idle_sampler *)sampler; /* its first member */
+    pthread_mutex_lock(&http->mutex);
+    idle->next = http->idle_samplers;
+    http->idle_samplers = idle;
+    pthread_mutex_unlock(&http->mutex);
+}
+
+static void free_samplers(struct http *http)
+{
+    while (http->idle_samplers != NULL) {
+        struct idle_sampler *idle = http->idle_samplers;
+        http->idle_samplers = idle->next;
+        sampler_fini(&idle->sampler);
+        free(idle);
+    }
 }
 
 void http_count(struct http *http, int change)
@@ -159,6 +207,7 @@ void http_stop(struct http *http)
         return;
     if (http->daemon != NULL)
         MHD_stop_daemon(http->daemon);
+    free_samplers(http);
     pthread_cond_destroy(&http->idle);
     pthread_mutex_destroy(&http->mutex);
     free(http);

@@ -25,6 +25,12 @@ enum status http_start(const struct http_options *options, struct http **out, st
 
 const struct http_options *http_options(const struct http *http);
 
+/*
+ * A sampler for work on an I/O thread, to be returned before that thread goes on; NULL when memory is short.
+ */
+struct sampler *http_borrow_sampler(struct http *http);
+void http_return_sampler(struct http *http, struct sampler *sampler);
+
 /* One request more, or one less, is in flight. */
 void http_count(struct http *http, int change);
 
