@@ -69,7 +69,7 @@ void rank_sort(const float *z, size_t n, struct ranked *ranked, struct arena *sc
 {
     size_t mark = arena_mark(scratch);
     for (size_t i = 0; i < n; i++) /* falling: the code is negated bit by bit, and made unsigned */
-        ranked[i] = (struct ranked){~((uint32_t)rank_code(z[i]) ^ 0x80000000u), (int32_t)i};
+        ranked[i] = (struct ranked){~((uint32_t)order_code(z[i]) ^ 0x80000000u), (int32_t)i};
     if (n <= 48)
         insertion_sort(ranked, n);
     else
@@ -95,7 +95,7 @@ static float kth_by_counting(const struct kernels *kernels, const float *z, size
     size_t mark = arena_mark(scratch);
     struct bracket b = {.z = z, .w = NULL, .n = n, .max = kernels->max(z, n)};
     bracket_find(&b, (double)k - 0.5, FEW, kernels, scratch);
-    float kth = rank_float((int32_t)b.low);
+    float kth = order_float((int32_t)b.low);
     if (b.high - b.low > 1)
         kth = kth_by_sort(b.z, b.n, k - (size_t)b.above, scratch);
     arena_release(scratch, mark);

@@ -3,6 +3,7 @@
 
 #include "core/arena.h"
 #include "core/kernels.h"
+#include "core/order.h"
 
 #include <stdint.h>
 
@@ -51,27 +52,5 @@ size_t rank_collect(const struct kernels *kernels, const float *z, const float *
  */
 size_t rank_top(const struct kernels *kernels, const float *z, const float *lanes, size_t n, size_t k,
                 int32_t *ids, struct arena *scratch);
-
-/*
- * The floats in order, as whole numbers: rank_float(rank_code(x)) == x, and codes rise with x.
- * -0.0 gets the code of 0.0.
- */
-static inline int32_t rank_code(float x)
-{
-    union {
-        float f;
-        uint32_t u;
-    } bits = {.f = x + 0.0f};
-    return (int32_t)(bits.u >> 31 ? 0x80000000u - bits.u : bits.u);
-}
-
-static inline float rank_float(int32_t code)
-{
-    union {
-        uint32_t u;
-        float f;
-    } bits = {.u = code < 0 ? 0x80000000u - (uint32_t)code : (uint32_t)code};
-    return bits.f;
-}
 
 #endif

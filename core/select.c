@@ -189,7 +189,7 @@ static struct cut cut_by_halving(const struct support *s, double target, float p
     bracket_find_near(&b, target, SORT_AT_ONCE, hints, 2, t->kernels, t->scratch);
 
     struct part between = {.positions = b.positions, .z = b.z, .w = b.w, .n = b.n};
-    struct cut before = {rank_float((int32_t)b.high), INT32_MAX};
+    struct cut before = {order_float((int32_t)b.high), INT32_MAX};
     return walk_to(&between, b.above, target, b.count_above == 0 ? cut_at_max(s) : before, t);
 }
 
