@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#define FEW 256 /* values that are sorted at once rather than searched */
+#define FEW 32 /* values that are sorted at once rather than searched */
 
 size_t rank_scratch_bytes(size_t n)
 {

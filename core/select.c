@@ -36,11 +36,17 @@ static void *lend(const struct tools *t, size_t count, size_t size)
     return lent;
 }
 
+/* Whether a list of so many tokens costs more than to mask the others. */
+static bool is_large(const struct support *s, size_t count)
+{
+    return s->n > 4096 && count > s->n / 8;
+}
+
 /* Keep what is not behind the cut: in a list of its own, or in place where that would be nearly as long as
  * the row. */
 static void keep_to(struct support *s, struct cut cut, const struct tools *t)
 {
-    if (t->kernels->count_above(s->z, NULL, s->n, cut.value, NULL) > s->n / 8) {
+    if (is_large(s, t->kernels->count_above(s->z, NULL, s->n, cut.value, NULL))) {
         support_mask(s, cut.value, cut.last, t->scratch);
         return;
     }
@@ -61,7 +67,7 @@ void select_top_k(struct support *s, size_t k, const struct kernels *kernels, st
         return;
     struct tools t = {kernels, scratch};
     const float *lanes = support_lanes(s, kernels, scratch);
-    if (k > s->n / 8) {
+    if (is_large(s, k)) {
         float value = rank_kth_largest(kernels, s->z, lanes, s->n, k, scratch);
         keep_to(s, (struct cut){value, INT32_MAX}, &t);
         return;
