@@ -455,6 +455,77 @@ START_TEST(every_table_gives_the_same_answer)
 }
 END_TEST
 
+/* The linker sends every allocation of core/ through here (see the Makefile). */
+static size_t allocations;
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__real_aligned_alloc(size_t alignment, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+    allocations++;
+    return __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    allocations++;
+    return __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+    allocations++;
+    return __real_realloc(old, size);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t size)
+{
+    allocations++;
+    return __real_aligned_alloc(alignment, size);
+}
+
+START_TEST(sampling_a_row_allocates_nothing)
+{
+    static float z[2][50000];
+    uint64_t state = 21;
+    for (size_t i = 0; i < 50000; i++) {
+        z[0][i] = next_logit(&state, 3.0);
+        z[1][i] = next_logit(&state, 0.01);
+    }
+    static const double cases[][3] = {{0, 0, 1},       {1, 0, 1},    {1, 40, 0.9},
+                                      {1, 20000, 0.9}, {1, 0, 0.95}, {9, 0, 0.99}};
+    const float mix[] = {1.5f, -0.5f};
+    for (size_t c = 0; c < 12; c++) {
+        struct fixture f;
+        fixture_init(&f, z[0], 50000);
+        f.temperature = cases[c % 6][0];
+        f.top_k = cases[c % 6][1];
+        f.top_p = cases[c % 6][2];
+        f.request.logprobs = true;
+        f.request.top_candidates = 1024;
+        f.request.mix = c < 6 ? NULL : mix;
+        f.request.num_stacks = c < 6 ? 1 : 2;
+        f.request.bias = c < 6 ? NULL : z[1];
+        f.request.bias_rows = c < 6 ? 0 : 1;
+        ck_assert_int_eq(sampler_result_init(&f.result, &f.request, &f.err), STATUS_OK);
+        ck_assert_int_eq(sampler_reserve(&f.sampler, &f.request, &f.err), STATUS_OK);
+        size_t before = allocations;
+        enum status status = sampler_run_row(&f.sampler, &f.request, 0, &f.result, &f.err);
+        size_t after = allocations;
+        ck_assert_int_eq(status, STATUS_OK);
+        ck_assert_uint_eq(after, before);
+        ck_assert_uint_gt(before, 0); /* the counter counts */
+        fixture_fini(&f);
+    }
+}
+END_TEST
+
 static void select_table(void)
 {
     const char *why;
@@ -480,6 +551,7 @@ int main(void)
     tcase_add_test(corners, logprobs_match_float64);
     tcase_add_test(corners, raw_candidates_ignore_the_rules);
     tcase_add_test(corners, every_table_gives_the_same_answer);
+    tcase_add_test(corners, sampling_a_row_allocates_nothing);
     suite_add_tcase(suite, golden);
     suite_add_tcase(suite, corners);
     return run_suite(suite);
