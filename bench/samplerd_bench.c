@@ -1,6 +1,6 @@
 /*
- * What sampling and reading cost in this process, without a server: samplerd-bench numbers.
- * Run from the top folder.
+ * What sampling and reading cost in this process, without a server: samplerd-bench core | numbers.
+ * Run from the top folder; real rows are read from tests/data.
  */
 #include "bench/samplerd_bench.h"
 
@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char USAGE[] = "usage: samplerd-bench numbers [options]\n"
+static const char USAGE[] = "usage: samplerd-bench core | numbers [options]\n"
+                            "  core      every case on real, flat and one-hot rows, beside BLAS and sorting\n"
                             "  numbers   the reader of JSON numbers beside strtof, cJSON and simdjson\n"
                             "  --json           one JSON object a line, not a table\n"
                             "  --kernels NAME   auto, generic, avx2, avx512 or neon (default auto)\n"
@@ -21,7 +22,7 @@ static const char USAGE[] = "usage: samplerd-bench numbers [options]\n"
 static const struct command {
     const char *name;
     void (*run)(struct bench_options *options);
-} COMMANDS[] = {{"numbers", bench_numbers}};
+} COMMANDS[] = {{"core", bench_core}, {"numbers", bench_numbers}};
 
 static const struct command *find_command(const char *name)
 {
