@@ -1,5 +1,5 @@
 /*
- * What sampling and reading cost in this process, without a server: samplerd-bench core | numbers.
+ * What sampling and reading cost in this process, without a server: samplerd-bench core | growth | numbers.
  * Run from the top folder; real rows are read from tests/data.
  */
 #include "bench/samplerd_bench.h"
@@ -12,8 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char USAGE[] = "usage: samplerd-bench core | numbers [options]\n"
+static const char USAGE[] = "usage: samplerd-bench core | growth | numbers [options]\n"
                             "  core      every case on real, flat and one-hot rows, beside BLAS and sorting\n"
+                            "  growth    time per row against vocabulary, batch and workers\n"
                             "  numbers   the reader of JSON numbers beside strtof, cJSON and simdjson\n"
                             "  --json           one JSON object a line, not a table\n"
                             "  --kernels NAME   auto, generic, avx2, avx512 or neon (default auto)\n"
@@ -22,7 +23,7 @@ static const char USAGE[] = "usage: samplerd-bench core | numbers [options]\n"
 static const struct command {
     const char *name;
     void (*run)(struct bench_options *options);
-} COMMANDS[] = {{"core", bench_core}, {"numbers", bench_numbers}};
+} COMMANDS[] = {{"core", bench_core}, {"growth", bench_growth}, {"numbers", bench_numbers}};
 
 static const struct command *find_command(const char *name)
 {

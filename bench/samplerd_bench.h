@@ -13,6 +13,7 @@ struct bench_options {
 
 /* The subcommands; each prints as it measures, and ends the program when it cannot. */
 void bench_core(struct bench_options *options);    /* every case, on every kind of row, against baselines */
+void bench_growth(struct bench_options *options);  /* against vocabulary, batch and workers */
 void bench_numbers(struct bench_options *options); /* the reader of JSON numbers against others */
 
 #endif
