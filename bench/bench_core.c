@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define DIRECT 0 /* "workers": no pool at all */
 
@@ -142,6 +143,11 @@ static void measure_baselines(struct bench *bench, struct group *g)
     baseline_fini(&sort);
 }
 
+static bool wanted(const char *only, const char *name)
+{
+    return only == NULL || strcmp(only, name) == 0;
+}
+
 /* A batch of several mixes the real rows; single rows are measured one by one. */
 static bool worth_it(enum rows_kind rows, size_t batch_size)
 {
@@ -154,6 +160,8 @@ static void measure_cases(struct bench *bench, enum rows_kind rows, size_t vocab
 {
     float *logits = rows_make(rows, batch_size, vocab_size);
     for (size_t i = 0; i < CASES; i++) {
+        if (!wanted(bench->options->only_case, cases[i].name))
+            continue;
         struct load_batch batch = {
             .sampling = &cases[i], .logits = logits, .batch_size = batch_size, .vocab_size = vocab_size};
         struct group g = {.batch = batch, .rows = rows};
@@ -164,6 +172,14 @@ static void measure_cases(struct bench *bench, enum rows_kind rows, size_t vocab
     free(logits);
 }
 
+static void measure_vocabulary(struct bench *bench, size_t vocab_size)
+{
+    for (size_t b = 0; b < LENGTH(BATCH_SIZES); b++)
+        for (enum rows_kind rows = 0; rows < ROWS_KINDS; rows++)
+            if (worth_it(rows, BATCH_SIZES[b]) && wanted(bench->options->only_rows, rows_name(rows)))
+                measure_cases(bench, rows, vocab_size, BATCH_SIZES[b]);
+}
+
 void bench_core(struct bench_options *options)
 {
     struct bench bench = {
@@ -172,11 +188,10 @@ void bench_core(struct bench_options *options)
         .one = load_pool_create(options->kernels, 1),
         .two = load_pool_create(options->kernels, 2),
     };
-    for (size_t v = 0; v < LENGTH(VOCAB_SIZES); v++)
-        for (size_t b = 0; b < LENGTH(BATCH_SIZES); b++)
-            for (enum rows_kind rows = 0; rows < ROWS_KINDS; rows++)
-                if (worth_it(rows, BATCH_SIZES[b]))
-                    measure_cases(&bench, rows, VOCAB_SIZES[v], BATCH_SIZES[b]);
+    if (options->only_vocab_size > 0)
+        measure_vocabulary(&bench, options->only_vocab_size);
+    for (size_t v = 0; options->only_vocab_size == 0 && v < LENGTH(VOCAB_SIZES); v++)
+        measure_vocabulary(&bench, VOCAB_SIZES[v]);
     load_pool_destroy(bench.one);
     load_pool_destroy(bench.two);
     load_direct_destroy(bench.direct);

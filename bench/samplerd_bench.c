@@ -18,7 +18,8 @@ static const char USAGE[] = "usage: samplerd-bench core | growth | numbers [opti
                             "  numbers   the reader of JSON numbers beside strtof, cJSON and simdjson\n"
                             "  --json           one JSON object a line, not a table\n"
                             "  --kernels NAME   auto, generic, avx2, avx512 or neon (default auto)\n"
-                            "  --budget-ms N    how long to compare each group of timings (default 100)\n";
+                            "  --budget-ms N    how long to compare each group of timings (default 100)\n"
+                            "  --case NAME, --rows NAME, --vocab-size N   of core: measure these alone\n";
 
 static const struct command {
     const char *name;
@@ -48,13 +49,13 @@ static const struct kernels *kernels_named(const char *name)
     return kernels;
 }
 
-static double milliseconds(const char *text)
+static double number(const char *name, const char *text, double most)
 {
     char *end;
-    double ms = strtod(text, &end);
-    if (end == text || *end != '\0' || !(ms >= 0 && ms <= 60000))
-        timing_fail("--budget-ms is %s; it must be from 0 to 60000", text);
-    return ms;
+    double x = strtod(text, &end);
+    if (end == text || *end != '\0' || !(x >= 0 && x <= most))
+        timing_fail("%s is %s; it must be from 0 to %.0f", name, text, most);
+    return x;
 }
 
 static void read_options(int argc, char **argv, struct bench_options *options)
@@ -62,6 +63,9 @@ static void read_options(int argc, char **argv, struct bench_options *options)
     static const struct option LONG[] = {{"json", no_argument, NULL, 'j'},
                                          {"kernels", required_argument, NULL, 'k'},
                                          {"budget-ms", required_argument, NULL, 'b'},
+                                         {"case", required_argument, NULL, 'c'},
+                                         {"rows", required_argument, NULL, 'r'},
+                                         {"vocab-size", required_argument, NULL, 'v'},
                                          {"help", no_argument, NULL, 'h'},
                                          {NULL, 0, NULL, 0}};
     const char *kernels = "auto";
@@ -71,7 +75,13 @@ static void read_options(int argc, char **argv, struct bench_options *options)
         else if (c == 'k')
             kernels = optarg;
         else if (c == 'b')
-            options->budget_ms = milliseconds(optarg);
+            options->budget_ms = number("--budget-ms", optarg, 60000);
+        else if (c == 'c')
+            options->only_case = optarg;
+        else if (c == 'r')
+            options->only_rows = optarg;
+        else if (c == 'v')
+            options->only_vocab_size = (size_t)number("--vocab-size", optarg, 1u << 20);
         else
             usage(c == 'h' ? stdout : stderr, c == 'h' ? EXIT_SUCCESS : EXIT_FAILURE);
     }

@@ -8,6 +8,9 @@
 struct bench_options {
     const struct kernels *kernels;
     double budget_ms; /* for each group of things that are compared */
+    /* of core: measure these alone; NULL and 0 measure all */
+    const char *only_case, *only_rows;
+    size_t only_vocab_size;
     struct output output;
 };
 

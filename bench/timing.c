@@ -10,6 +10,7 @@
 #define MIN_ROUNDS 5
 #define MAX_ROUNDS 99
 #define ROUND_US   1000.0 /* ten thousand times what reading the clock costs */
+#define WARM_US    5000.0
 
 static double now_us(void)
 {
@@ -35,11 +36,23 @@ static double run_us(const struct timing_entry *entry, size_t repeats)
  * pool's first repeat costs more than the next. */
 static void calibrate(struct timing_entry *entry)
 {
-    double round_us = entry->round_us > 0 ? entry->round_us : ROUND_US;
+    double least_us = entry->round_us > 0 ? entry->round_us : ROUND_US;
     run_us(entry, 1);
     entry->repeats = 1;
-    while (run_us(entry, entry->repeats) * (double)entry->repeats < round_us)
-        entry->repeats *= 2;
+    for (;; entry->repeats *= 2) {
+        entry->median_us = run_us(entry, entry->repeats); /* roughly, so far */
+        if (entry->median_us * (double)entry->repeats >= least_us)
+            return;
+    }
+}
+
+/* What ran before has taken the caches: a run that is not counted brings them back, unless it is so long that
+ * it sees to that itself. */
+static double round_us(const struct timing_entry *entry)
+{
+    if (entry->median_us < WARM_US)
+        run_us(entry, 1);
+    return run_us(entry, entry->repeats);
 }
 
 void timing_compare(struct timing_entry *entries, size_t n, double budget_ms)
@@ -52,7 +65,7 @@ void timing_compare(struct timing_entry *entries, size_t n, double budget_ms)
     double start = now_us();
     for (; rounds < MIN_ROUNDS || (rounds < MAX_ROUNDS && now_us() - start < 1e3 * budget_ms); rounds++)
         for (size_t i = 0; i < n; i++)
-            samples[i][rounds] = run_us(&entries[i], entries[i].repeats);
+            samples[i][rounds] = round_us(&entries[i]);
 
     for (size_t i = 0; i < n; i++) {
         qsort(samples[i], rounds, sizeof samples[i][0], compare_doubles);
