@@ -172,7 +172,8 @@ struct timing_entry load_pool_entry(struct load_pool *load, const struct load_ba
             cases_request(b->sampling, b->logits, b->batch_size, b->vocab_size, &SEED, &turn->offset);
         renew_result(&turn->result, &turn->request);
     }
-    return (struct timing_entry){.run = run_pool, .context = load, .round_us = POOL_ROUND_US};
+    return (struct timing_entry){
+        .run = run_pool, .context = load, .elsewhere = true, .round_us = POOL_ROUND_US};
 }
 
 static void run_read(void *context, size_t repeats)

@@ -9,13 +9,13 @@
 
 #define MIN_ROUNDS 5
 #define MAX_ROUNDS 99
-#define ROUND_US   1000.0 /* ten thousand times what reading the clock costs */
+#define ROUND_US   1000.0 /* thousands of times what reading the clock costs */
 #define WARM_US    5000.0
 
-static double now_us(void)
+static double clock_us(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return 1e6 * (double)t.tv_sec + 1e-3 * (double)t.tv_nsec;
 }
 
@@ -27,9 +27,10 @@ static int compare_doubles(const void *a, const void *b)
 
 static double run_us(const struct timing_entry *entry, size_t repeats)
 {
-    double start = now_us();
+    clockid_t clock = entry->elsewhere ? CLOCK_MONOTONIC : CLOCK_THREAD_CPUTIME_ID;
+    double start = clock_us(clock);
     entry->run(entry->context, repeats);
-    return (now_us() - start) / (double)repeats;
+    return (clock_us(clock) - start) / (double)repeats;
 }
 
 /* The first run pays for page faults and cold tables; then twice as many fill a round, until they do: a
@@ -62,8 +63,10 @@ void timing_compare(struct timing_entry *entries, size_t n, double budget_ms)
         calibrate(&entries[i]);
 
     size_t rounds = 0;
-    double start = now_us();
-    for (; rounds < MIN_ROUNDS || (rounds < MAX_ROUNDS && now_us() - start < 1e3 * budget_ms); rounds++)
+    double start = clock_us(CLOCK_MONOTONIC);
+    for (;
+         rounds < MIN_ROUNDS || (rounds < MAX_ROUNDS && clock_us(CLOCK_MONOTONIC) - start < 1e3 * budget_ms);
+         rounds++)
         for (size_t i = 0; i < n; i++)
             samples[i][rounds] = round_us(&entries[i]);
 
@@ -73,7 +76,7 @@ void timing_compare(struct timing_entry *entries, size_t n, double budget_ms)
     }
 }
 
-/* CPU seconds of all processes together, and of this one. */
+/* CPU seconds of all processes together. */
 static double cpu_all(void)
 {
     double user, nice, system, ticks = (double)sysconf(_SC_CLK_TCK);
@@ -86,17 +89,10 @@ static double cpu_all(void)
     return n == 3 ? (user + nice + system) / ticks : NAN;
 }
 
-static double cpu_own(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 double timing_others(void)
 {
     static double first_us, first_others;
-    double others = cpu_all() - cpu_own(), us = now_us();
+    double others = cpu_all() - 1e-6 * clock_us(CLOCK_PROCESS_CPUTIME_ID), us = clock_us(CLOCK_MONOTONIC);
     if (first_us == 0) {
         first_us = us;
         first_others = others;

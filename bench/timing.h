@@ -1,15 +1,18 @@
 #ifndef BENCH_TIMING_H
 #define BENCH_TIMING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /*
  * Timings that may be compared: everything in one table is run in turn, round after round, so that a slower
- * spell of the machine meets all of it alike, and each is judged by its median round.
+ * spell of the machine meets all of it alike, and each is judged by its median round.  CPU time, where it can
+ * be had, leaves out what other processes take away.
  */
 struct timing_entry {
     void (*run)(void *context, size_t repeats); /* do the same thing `repeats` times, >= 1 */
     void *context;
+    bool elsewhere;   /* on other threads: timed by the wall's clock, not by the calling thread's CPU time */
     double round_us;  /* least length of a round; 0: a millisecond */
     double median_us; /* out: of one repeat */
     size_t repeats;   /* out: in one round, a power of two */
