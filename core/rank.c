@@ -68,11 +68,14 @@ static void radix_sort(struct ranked *ranked, size_t n, struct arena *scratch)
 void rank_sort(const float *z, size_t n, struct ranked *ranked, struct arena *scratch)
 {
     size_t mark = arena_mark(scratch);
-    for (size_t i = 0; i < n; i++) /* falling: the code is negated bit by bit, and made unsigned */
+    uint32_t differ = 0;
+    for (size_t i = 0; i < n; i++) { /* falling: the code is negated bit by bit, and made unsigned */
         ranked[i] = (struct ranked){~((uint32_t)rank_code(z[i]) ^ 0x80000000u), (int32_t)i};
+        differ |= ranked[i].key ^ ranked[0].key;
+    }
     if (n <= 48)
         insertion_sort(ranked, n);
-    else
+    else if (differ != 0) /* all ties are in order already */
         radix_sort(ranked, n, scratch);
     arena_release(scratch, mark);
 }
