@@ -15,7 +15,12 @@ struct config {
     size_t max_inflight_bytes; /* >= max_body_bytes */
     size_t max_answer_bytes;
     unsigned max_connections;
+    unsigned max_connections_per_ip; /* 0: no limit */
+    unsigned header_timeout_ms;
+    unsigned body_timeout_ms;
+    unsigned request_timeout_ms; /* 0: none */
     unsigned idle_timeout_ms;
+    unsigned drain_delay_ms;
 
     unsigned workers; /* 0: one per usable CPU */
     unsigned kernels; /* index into config_kernels_names */

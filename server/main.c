@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* What a served process is made of. */
@@ -30,8 +31,8 @@ struct service {
     size_t workers, io_threads;
 };
 
-/* Open connections may still bring a request that is on its way: none must have come twice this long. */
-#define QUIET_MS 25
+/* An open connection may still bring a request that is on its way: in a drain it is given this long. */
+#define QUIET_MS 100
 
 static enum status choose_kernels(const struct config *config, const struct kernels **out, struct error *err)
 {
@@ -128,18 +129,35 @@ static void wait_for_signal(void)
         ;
 }
 
-/* Finish what was accepted.  Returns false when a second signal cuts it short. */
-static bool drain(struct http *http)
+/* Whether a signal comes within this time. */
+static bool signal_within(unsigned timeout_ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    uint64_t ns = (uint64_t)until.tv_nsec + (uint64_t)timeout_ms * 1000000;
+    until.tv_sec += (time_t)(ns / 1000000000);
+    until.tv_nsec = (long)(ns % 1000000000);
+    int waited;
+    do
+        waited = sem_clockwait(&stop_requests, CLOCK_MONOTONIC, &until);
+    while (waited != 0 && errno == EINTR);
+    return waited == 0;
+}
+
+/*
+ * Finish what was accepted: go on accepting while load balancers learn that we are not ready, every answer
+ * closing its connection; then take no more, and hang up on who asks for nothing, until nobody is left.
+ * Returns false when a second signal cuts it short.
+ */
+static bool drain(struct http *http, unsigned delay_ms)
 {
     http_drain(http);
+    if (signal_within(delay_ms))
+        return false;
     http_quiesce(http);
-    bool idle = false;
-    for (int quiet = 0; quiet < 2; quiet = idle ? quiet + 1 : 0) {
-        if (sem_trywait(&stop_requests) == 0)
+    while (http_hang_up_idle(http, QUIET_MS) > 0)
+        if (signal_within(QUIET_MS / 4))
             return false;
-        usleep(QUIET_MS * 1000);
-        idle = http_wait_idle(http, QUIET_MS);
-    }
     return true;
 }
 
@@ -152,7 +170,7 @@ static bool serve_until_signal(struct service *service, const struct address *ad
     print_banner(address);
     wait_for_signal();
     log_event(LOG_INFO, "stopping", log_text("signal", strsignal(last_signal)));
-    return drain(service->http);
+    return drain(service->http, http_options(service->http)->config->drain_delay_ms);
 }
 
 static int fail(const struct error *err)

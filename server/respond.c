@@ -23,6 +23,8 @@ static unsigned http_code(enum status status)
         return MHD_HTTP_NOT_FOUND;
     case STATUS_WRONG_METHOD:
         return MHD_HTTP_METHOD_NOT_ALLOWED;
+    case STATUS_TIMEOUT:
+        return MHD_HTTP_GATEWAY_TIMEOUT;
     case STATUS_OVERLOADED:
     case STATUS_NO_MEMORY:
         return MHD_HTTP_SERVICE_UNAVAILABLE;
@@ -40,6 +42,10 @@ static enum MHD_Result send_response(struct call *call, unsigned code, const cha
     MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
     if (call->close || http_draining(call->http))
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    if (!conn_enter(call->conn, CONN_ANSWER)) {
+        MHD_destroy_response(response);
+        return MHD_NO;
+    }
     enum MHD_Result queued = MHD_queue_response(call->connection, code, response);
     MHD_destroy_response(response);
     return queued;
