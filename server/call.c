@@ -35,6 +35,7 @@ static enum status append(struct call *call, const char *data, size_t size)
 
 enum MHD_Result call_take(struct call *call, const char *data, size_t *size)
 {
+    call->record.request_bytes += *size;
     if (!call->refused && call->sample && append(call, data, *size) != STATUS_OK)
         refuse(call);
     if (call->refused || !call->sample) {
@@ -90,6 +91,7 @@ static enum MHD_Result submit(struct call *call)
 {
     struct exchange *x = &call->x;
     call->submitted = true;
+    timeline_end(&x->timeline, STAGE_READ);
     if (collect_query(call) != STATUS_OK) {
         refuse(call);
         return respond_answer(call);
@@ -123,6 +125,7 @@ static struct call *call_create(struct http *http, struct MHD_Connection *connec
 void call_destroy(struct call *call)
 {
     struct http *http = call->http;
+    record_end(call);
     free(call->x.fields);
     exchange_fini(&call->x);
     free(call);
@@ -136,6 +139,7 @@ enum MHD_Result call_begin(struct http *http, struct MHD_Connection *connection,
     if (call == NULL)
         return MHD_NO;
     *out = call;
+    record_begin(call, method);
     if (admission_judge(call, url, method) != STATUS_OK)
         refuse(call);
     if (!call->refused || !admission_answers_at_once(call))

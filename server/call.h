@@ -3,6 +3,7 @@
 
 #include "server/exchange.h"
 #include "server/http.h"
+#include "server/record.h"
 
 #include <microhttpd.h>
 
@@ -24,6 +25,7 @@ struct call {
     bool close;                /* the connection, after the answer */
     bool submitted;            /* to the pool */
     size_t swallowed;          /* bytes of a body that nobody needs */
+    struct record record;
     struct exchange x;
 };
 

@@ -97,15 +97,19 @@ static enum status decode(struct exchange *x)
 
 static void decode_once(struct exchange *x)
 {
-    if (!x->decoded)
-        x->status = decode(x);
+    if (x->decoded)
+        return;
+    x->status = decode(x);
     x->decoded = true;
+    if (x->status == STATUS_OK)
+        timeline_end(&x->timeline, STAGE_PARSE);
 }
 
 static size_t open_exchange(struct pool_job *job, struct sampler *sampler)
 {
     (void)sampler;
     struct exchange *x = exchange_of(job);
+    timeline_end(&x->timeline, STAGE_QUEUE);
     decode_once(x);
     return x->status == STATUS_OK ? x->request.batch_size : 0;
 }
@@ -143,6 +147,8 @@ static enum status encode(struct exchange *x)
 /* The body and its numbers have served, so the answer may use their room in the budget. */
 static void finish(struct exchange *x)
 {
+    if (timeline_has(&x->timeline, STAGE_PARSE))
+        timeline_end(&x->timeline, STAGE_SAMPLE);
     buffers_give(x->buffers, &x->numbers);
     buffers_give(x->buffers, &x->body);
     if (x->status == STATUS_OK)
