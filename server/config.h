@@ -31,9 +31,6 @@ struct config {
 enum config_log_requests { CONFIG_LOG_OFF, CONFIG_LOG_ERRORS, CONFIG_LOG_ALL };
 extern const char *const config_log_requests_names[];
 
-/* "off", "on", NULL */
-extern const char *const config_switch_names[];
-
 /* "auto", "generic", "avx2", "avx512", "neon", NULL */
 extern const char *const config_kernels_names[];
 

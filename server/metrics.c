@@ -20,7 +20,7 @@ static const uint64_t bytes[] = {256,       1 << 10, 4 << 10, 16 << 10, 64 << 10
                                  256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20};
 static const uint64_t rows[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
 
-#define BOUNDS(array) array, sizeof array / sizeof array[0]
+#define BOUNDS(array) (array), sizeof(array) / sizeof((array)[0])
 
 /* clang-format off */
 const struct metric_family metrics_table[NUM_METRICS] = {
@@ -107,13 +107,15 @@ static const struct {
     [LABEL_METHOD] = {"method", (const char *const[]){"GET", "HEAD", "POST", "other", NULL}},
     [LABEL_CODE] = {"code",
                     (const char *const[]){"200", "400", "401", "403", "404", "405", "408", "413", "415",
-                                          "422", "429", "431", "500", "503", "none", "other", NULL}},
+                                          "422", "429", "431", "500", "503", "504", "none", "other", NULL}},
     [LABEL_STAGE] = {"stage", (const char *const[]){"read", "queue", "parse", "sample", "write", NULL}},
     [LABEL_MEDIA] = {"media", (const char *const[]){"json", "raw", NULL}},
-    [LABEL_DTYPE] = {"dtype", (const char *const[]){"f32", NULL}},
-    [LABEL_REASON] = {"reason", (const char *const[]){"duplicate_parameter",
+    [LABEL_DTYPE] = {"dtype", (const char *const[]){"f32", "f16", "bf16", NULL}},
+    [LABEL_REASON] = {"reason", (const char *const[]){"deadline_exceeded",
+                                                      "duplicate_parameter",
                                                       "internal",
                                                       "invalid_logits",
+                                                      "malformed_header",
                                                       "malformed_json",
                                                       "method_not_allowed",
                                                       "missing_parameter",
@@ -123,7 +125,9 @@ static const struct {
                                                       "out_of_range",
                                                       "overloaded",
                                                       "queue_full",
+                                                      "timeout",
                                                       "too_large",
+                                                      "unauthorized",
                                                       "unexpected_query",
                                                       "unknown_parameter",
                                                       "unsupported_media_type",

@@ -55,9 +55,9 @@ enum metric_label {
     LABEL_ROUTE,
     LABEL_METHOD,
     LABEL_CODE,
-    LABEL_STAGE,
+    LABEL_STAGE, /* in the order of enum stage */
     LABEL_MEDIA,
-    LABEL_DTYPE,
+    LABEL_DTYPE,  /* in the order of enum dtype */
     LABEL_REASON, /* the code of an error's answer */
     LABEL_VERSION,
     LABEL_KERNELS,

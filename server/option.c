@@ -34,7 +34,7 @@
 
 const char *const config_kernels_names[] = {"auto", "generic", "avx2", "avx512", "neon", NULL};
 const char *const config_log_requests_names[] = {"off", "errors", "all", NULL};
-const char *const config_switch_names[] = {"off", "on", NULL};
+const char *const option_switch_words[] = {"off", "on", NULL};
 
 /* clang-format off */
 const struct option option_table[] = {
@@ -64,7 +64,7 @@ const struct option option_table[] = {
              "least level that is written"),
     OPT_ENUM("log", log_requests, "off", config_log_requests_names,
              "requests that get a line of their own; errors: those answered with 4xx or 5xx, or not at all"),
-    OPT_ENUM("log", server_timing, "off", config_switch_names,
+    OPT_ENUM("log", server_timing, "off", option_switch_words,
              "whether answers of /sample tell the time of their stages in a Server-Timing header"),
 };
 /* clang-format on */

@@ -9,9 +9,9 @@
 
 bool trace_id_usable(const char *id)
 {
-    size_t length = 0;
-    for (; id[length] != '\0' && length <= TRACE_ID_MAX_LENGTH; length++)
-        if (id[length] <= ' ' || id[length] > '~')
+    size_t length = strnlen(id, TRACE_ID_MAX_LENGTH + 1);
+    for (size_t i = 0; i < length; i++)
+        if (id[i] <= ' ' || id[i] > '~')
             return false;
     return length >= 1 && length <= TRACE_ID_MAX_LENGTH;
 }

@@ -1,4 +1,5 @@
 /* Counting, the exposition, and that the README shows the table as it is. */
+#include "core/request.h"
 #include "server/exposition.h"
 #include "server/timeline.h"
 
@@ -103,6 +104,9 @@ START_TEST(labels_are_bounded)
     ck_assert_uint_eq(metrics_num_values(metrics, LABEL_STAGE), NUM_STAGES);
     ck_assert_str_eq(metrics_label_value(metrics, LABEL_STAGE, STAGE_READ), "read");
     ck_assert_str_eq(metrics_label_value(metrics, LABEL_STAGE, STAGE_WRITE), "write");
+    ck_assert_str_eq(metrics_label_value(metrics, LABEL_DTYPE, DTYPE_F32), "f32");
+    ck_assert_str_eq(metrics_label_value(metrics, LABEL_DTYPE, DTYPE_F16), "f16");
+    ck_assert_str_eq(metrics_label_value(metrics, LABEL_DTYPE, DTYPE_BF16), "bf16");
 }
 END_TEST
 
