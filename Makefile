@@ -149,7 +149,7 @@ OBJS       += $(BENCH_OBJS)
 ifeq (yes,$(shell command -v $(CXX) >/dev/null && $(PKG_CONFIG) --exists simdjson && echo yes))
 BENCH_LINK  = $(CXX)
 BENCH_LIBS  = $(call pkg,--libs simdjson)
-$(BUILD)/bench/bench_numbers.o: CPPFLAGS += -DHAVE_SIMDJSON
+$(BUILD)/bench/bench_numbers.o: override CPPFLAGS += -DHAVE_SIMDJSON
 $(BUILD)/samplerd-bench: $(BUILD)/bench/simdjson_baseline.o
 $(BUILD)/bench/simdjson_baseline.o: bench/simdjson_baseline.cpp bench/simdjson_baseline.h
 	@mkdir -p $(@D)
