@@ -1,6 +1,7 @@
 """Programs under load: start one, send it requests with wrk, read what it cost."""
 
 import contextlib
+import math
 import os
 import re
 import socket
@@ -42,7 +43,7 @@ class Run:
 
     @property
     def cpu_us(self):
-        return 1e6 * self.cpu_seconds / max(self.requests, 1)
+        return 1e6 * self.cpu_seconds / self.requests if self.requests else math.nan
 
 
 class Program:

@@ -1,5 +1,6 @@
 """What was measured, as Markdown tables and SVG plots."""
 
+import math
 import subprocess
 
 
@@ -7,6 +8,8 @@ def number(value):
     """Three significant digits, whole from 100 on; texts as they are."""
     if not isinstance(value, float):
         return "" if value is None else str(value)
+    if math.isnan(value):
+        return ""
     return f"{value:.0f}" if abs(value) >= 99.95 else f"{value:.3g}"
 
 

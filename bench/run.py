@@ -9,6 +9,7 @@ Measure samplerd and write build/bench/table.md and its plots.
 
 import argparse
 import json
+import math
 import os
 import platform
 import random
@@ -100,6 +101,7 @@ def compare(server, bare, body, connections, options):
         "sink p50 ms": load.median(theirs, "p50_ms"), "samplerd p50 ms": load.median(ours, "p50_ms"),
         "sink p99 ms": load.median(theirs, "p99_ms"), "samplerd p99 ms": load.median(ours, "p99_ms"),
         "sink CPU us": load.median(theirs, "cpu_us"), "samplerd CPU us": load.median(ours, "cpu_us"),
+        "CPU ratio": load.median(theirs, "cpu_us") / (load.median(ours, "cpu_us") or math.nan),
         "rows per cJSON parse": statistics.median(rows_per_parse) if rows_per_parse else None,
         "failed": sum(run.failed for run in ours + theirs),
     }
@@ -238,7 +240,8 @@ def heading(options):
     runs, seconds = options.runs
     return (f"# {version} measured\n\n{len(os.sched_getaffinity(0))} CPUs of {cpu}; load generator and server share "
             f"them, over loopback. {runs} run{'s' * (runs > 1)} of {seconds} s for each figure, 4 MB bodies "
-            f"{options.large_runs[0]} of {options.large_runs[1]} s; medians.\n\n")
+            f"{options.large_runs[0]} of {options.large_runs[1]} s; medians. "
+            f"Load average when it began: {os.getloadavg()[0]:.1f} (of an idle machine: below 0.5).\n\n")
 
 
 def main():
@@ -254,7 +257,8 @@ def main():
         records = measure_server(bodies, options)
         bars += server_bars(records)
         text += report.table("Whole server", records, "Sink: libmicrohttpd that takes the body and answers a "
-                             "constant, on one thread. CPU us: the server's processor time a request.")
+                             "constant, on one thread. CPU us: the server's processor time a request; CPU ratio, sink's "
+                             "to samplerd's: steadier than the ratio of throughputs where others use the machine.")
     if "latency" in options.parts:
         text += report_latency(measure_latency(bodies, options), directory)
     if "memory" in options.parts:
