@@ -150,7 +150,7 @@ struct bounds {
 };
 
 /*
- * Look at the tokens above the 64th, 512th, 4096th ... largest lane maximum until their mass passes target.
+ * Look at the tokens above the 64th, 256th, 1024th ... largest lane maximum until their mass passes target.
  * Returns false when that would be too many: most of a row may tie with its maxima.
  */
 static bool cut_by_falling_threshold(struct support *s, double target, struct weight_scale scale,
@@ -160,7 +160,7 @@ static bool cut_by_falling_threshold(struct support *s, double target, struct we
     size_t num_lanes = kernels_blocks(s->n) * KERNELS_LANES;
     *bounds = (struct bounds){.high = INFINITY, .low = -INFINITY};
     bool enough = false, too_many = false;
-    for (size_t k = KERNELS_LANES; k <= num_lanes / 2 && !enough && !too_many; k *= 8) {
+    for (size_t k = KERNELS_LANES; k <= num_lanes / 2 && !enough && !too_many; k *= 4) {
         size_t mark = arena_mark(t->scratch);
         bounds->low = rank_kth_of(t->kernels, lanes, num_lanes, k, t->scratch);
         int32_t *positions = lend(t, s->n, sizeof *positions);
