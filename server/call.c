@@ -129,13 +129,14 @@ void call_destroy(struct call *call)
     http_count(http, -1);
 }
 
-enum MHD_Result call_begin(struct http *http, struct MHD_Connection *connection, const char *url,
+enum MHD_Result call_begin(struct http *http, bool admin, struct MHD_Connection *connection, const char *url,
                            const char *method, struct call **out)
 {
     struct call *call = call_create(http, connection);
     if (call == NULL)
         return MHD_NO;
     *out = call;
+    call->admin = admin;
     if (admission_judge(call, url, method) != STATUS_OK)
         refuse(call);
     if (!call->refused || !admission_answers_at_once(call))

@@ -31,7 +31,8 @@ static const struct {
 } action_flags[] = {
     {"--print-config", CONFIG_PRINT_CONFIG, "write the values in force as an INI file and exit"},
     {"--check-config", CONFIG_CHECK_CONFIG, "check the configuration and exit"},
-    {"--healthcheck", CONFIG_HEALTHCHECK, "ask the server at --listen whether it is ready; exit 0 if so"},
+    {"--healthcheck", CONFIG_HEALTHCHECK,
+     "ask the server at admin_listen, else listen, whether it is ready; exit 0 if so"},
     {"--version", CONFIG_PRINT_VERSION, "write the version and exit"},
     {"--help", CONFIG_PRINT_HELP, "write this text and exit"},
 };

@@ -2,6 +2,7 @@
 
 #include "server/call.h"
 #include "server/log.h"
+#include "server/tls.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -14,9 +15,14 @@
 /* Measured: 128 KiB takes both small requests and 512-KiB uploads fastest. */
 #define CONNECTION_MEMORY (128u << 10)
 
+/* Of admin_listen: a health checker or two and what collects metrics. */
+#define ADMIN_CONNECTIONS  64u
+#define ADMIN_IDLE_SECONDS 30u
+
 struct http {
     struct http_options options;
     struct MHD_Daemon *daemon;
+    struct MHD_Daemon *admin; /* NULL: none */
     atomic_bool draining;
     pthread_mutex_t mutex;
     pthread_cond_t idle;
@@ -98,10 +104,19 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
 {
     (void)version;
     if (*con_cls == NULL)
-        return call_begin(cls, connection, url, method, (struct call **)con_cls);
+        return call_begin(cls, false, connection, url, method, (struct call **)con_cls);
     if (*upload_data_size > 0)
         return call_take(*con_cls, upload_data, upload_data_size);
     return call_continue(*con_cls);
+}
+
+static enum MHD_Result on_admin_request(void *cls, struct MHD_Connection *connection, const char *url,
+                                        const char *method, const char *version, const char *upload_data,
+                                        size_t *upload_data_size, void **con_cls)
+{
+    if (*con_cls == NULL)
+        return call_begin(cls, true, connection, url, method, (struct call **)con_cls);
+    return on_request(cls, connection, url, method, version, upload_data, upload_data_size, con_cls);
 }
 
 static void on_completed(void *cls, struct MHD_Connection *connection, void **con_cls,
@@ -131,30 +146,57 @@ static enum status start_daemon(struct http *http, struct error *err)
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
     /* a pool of one thread is none; libmicrohttpd counts seconds */
     unsigned threads = http->options.io_threads > 1 ? (unsigned)http->options.io_threads : 0;
+    flags |= tls_is_on(config) ? MHD_USE_TLS : 0;
     unsigned idle_seconds = ((unsigned)config->idle_timeout_ms + 999) / 1000;
     http->daemon = MHD_start_daemon(flags, 0, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER,
                                     on_log, NULL, MHD_OPTION_LISTEN_SOCKET, http->options.listen_fd,
                                     MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
                                     MHD_OPTION_CONNECTION_LIMIT, (unsigned)config->max_connections,
                                     MHD_OPTION_CONNECTION_TIMEOUT, idle_seconds, MHD_OPTION_THREAD_POOL_SIZE,
-                                    threads, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_END);
+                                    threads, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,
+                                    MHD_OPTION_ARRAY, tls_options(config), MHD_OPTION_END);
     if (http->daemon == NULL)
         return error_set(err, STATUS_INTERNAL, "no_daemon", "cannot start serving: %s", strerror(errno));
     return STATUS_OK;
+}
+
+/* One thread, so that health and metrics are answered however busy the others are. */
+static enum status start_admin(struct http *http, struct error *err)
+{
+    int fd = http->options.admin_fd;
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG;
+    if (fd == -1)
+        return STATUS_OK;
+    http->admin = MHD_start_daemon(flags, 0, NULL, NULL, on_admin_request, http, MHD_OPTION_EXTERNAL_LOGGER,
+                                   on_log, NULL, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+                                   ADMIN_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, ADMIN_IDLE_SECONDS,
+                                   MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_END);
+    if (http->admin == NULL)
+        return error_set(err, STATUS_INTERNAL, "no_daemon", "cannot serve admin_listen: %s", strerror(errno));
+    return STATUS_OK;
+}
+
+static void close_sockets(const struct http_options *options)
+{
+    close(options->listen_fd);
+    if (options->admin_fd != -1)
+        close(options->admin_fd);
 }
 
 enum status http_start(const struct http_options *options, struct http **out, struct error *err)
 {
     struct http *http = calloc(1, sizeof *http);
     if (http == NULL) {
-        close(options->listen_fd);
+        close_sockets(options);
         return error_set(err, STATUS_NO_MEMORY, "no_memory", "cannot allocate the server");
     }
     http->options = *options;
     pthread_mutex_init(&http->mutex, NULL);
     pthread_cond_init(&http->idle, NULL);
-    if (start_daemon(http, err) != STATUS_OK) {
+    if (start_admin(http, err) != STATUS_OK || start_daemon(http, err) != STATUS_OK) {
         close(options->listen_fd);
+        if (http->admin == NULL && options->admin_fd != -1)
+            close(options->admin_fd);
         http_stop(http);
         return err->status;
     }
@@ -207,6 +249,8 @@ void http_stop(struct http *http)
         return;
     if (http->daemon != NULL)
         MHD_stop_daemon(http->daemon);
+    if (http->admin != NULL)
+        MHD_stop_daemon(http->admin);
     free_samplers(http);
     pthread_cond_destroy(&http->idle);
     pthread_mutex_destroy(&http->mutex);
