@@ -85,6 +85,9 @@ $(PROTO_TESTS): %: %.o $(BUILD)/libproto.a $(BUILD)/libcore.a
 $(SERVER_TESTS): %: %.o $(BUILD)/libserver.a $(BUILD)/libproto.a $(BUILD)/libcore.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(CHECK_LIBS) $(SERVER_LIBS) $(PROTO_LIBS) $(CORE_LIBS)
 
+# It counts what core/ allocates.
+$(BUILD)/tests/test_sampler: LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
+
 run: $(BUILD)/samplerd
 	$(BUILD)/samplerd $(ARGS)
 

@@ -11,7 +11,9 @@
 static const char *const modes[] = {"processed", "raw", NULL};
 static const char *const dtypes[] = {"f32", NULL};
 
-#define BOTH        (PARAM_IN_JSON | PARAM_IN_QUERY)
+#define BOTH (PARAM_IN_JSON | PARAM_IN_QUERY)
+#define LARGEST_WEIGHT                                                                                       \
+    0x1.fffffefffffffp127 /* what still rounds to FLT_MAX: 3.4028235e38, as it is written */
 #define FIELD(name) offsetof(struct params, request.name)
 
 /* name, type, forms, per row, whole, min, max, default, words, help, field */
@@ -36,7 +38,7 @@ const struct param params_table[] = {
     {"logprobs_mode", PARAM_CHOICE, BOTH, false, false, 0, 0, "processed", modes,
      "probabilities of the distribution drawn from, or raw: of softmax(z) before any rule",
      FIELD(logprobs_mode)},
-    {"mix", PARAM_WEIGHTS, BOTH, false, false, -FLT_MAX, FLT_MAX, "none", NULL,
+    {"mix", PARAM_WEIGHTS, BOTH, false, false, -LARGEST_WEIGHT, LARGEST_WEIGHT, "none", NULL,
      "[M] weights: z = sum of mix[m] * logits[m]", FIELD(mix)},
     {"bias", PARAM_ARRAY, PARAM_IN_JSON, false, false, 0, 0, "none", NULL,
      "[V] or [B][V] numbers to add to the logits, null masks a token", FIELD(bias)},
