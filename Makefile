@@ -115,13 +115,19 @@ lint:
 format:
 	clang-format -i $(wildcard */*.[ch])
 
+# The unit files name the program where it is installed.
+UNIT_DIR = $(PREFIX)/lib/systemd/system
+UNITS   := samplerd.service samplerd.socket
 install: $(BUILD)/samplerd
 	install -D -m 755 $(BUILD)/samplerd $(DESTDIR)$(PREFIX)/bin/samplerd
 	install -D -m 644 config.example.ini $(DESTDIR)$(PREFIX)/share/doc/samplerd/config.example.ini
 	install -D -m 644 README.md $(DESTDIR)$(PREFIX)/share/doc/samplerd/README.md
 	install -D -m 644 LICENSE $(DESTDIR)$(PREFIX)/share/doc/samplerd/LICENSE
+	install -d $(DESTDIR)$(UNIT_DIR)
+	for u in $(UNITS); do sed 's|/usr/local|$(PREFIX)|g' packaging/systemd/$$u >$(DESTDIR)$(UNIT_DIR)/$$u && \
+	    chmod 644 $(DESTDIR)$(UNIT_DIR)/$$u || exit 1; done
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/samplerd
+	rm -f $(DESTDIR)$(PREFIX)/bin/samplerd $(UNITS:%=$(DESTDIR)$(UNIT_DIR)/%)
 	rm -rf $(DESTDIR)$(PREFIX)/share/doc/samplerd
 clean:
 	rm -rf build
