@@ -101,7 +101,8 @@ static enum status check_pair(const struct material *m, const struct config *con
 {
     unsigned char of_cert[64], of_key[64];
     size_t cert_size = sizeof of_cert, key_size = sizeof of_key;
-    if (gnutls_x509_crt_get_key_id(m->chain[0], GNUTLS_KEYID_USE_SHA256, of_cert, &cert_size) != 0 ||
+    if (m->num_certs == 0 ||
+        gnutls_x509_crt_get_key_id(m->chain[0], GNUTLS_KEYID_USE_SHA256, of_cert, &cert_size) != 0 ||
         gnutls_x509_privkey_get_key_id(m->key, GNUTLS_KEYID_USE_SHA256, of_key, &key_size) != 0 ||
         cert_size != key_size || memcmp(of_cert, of_key, cert_size) != 0)
         return error_set(err, STATUS_INVALID, "wrong_key", "the key of %.100s is not that of %.100s",
