@@ -68,9 +68,12 @@ static void radix_sort(struct ranked *ranked, size_t n, struct arena *scratch)
 void rank_sort_keys(struct ranked *ranked, size_t n, struct arena *scratch)
 {
     size_t mark = arena_mark(scratch);
+    uint32_t differ = 0;
+    for (size_t i = 1; i < n; i++)
+        differ |= ranked[i].key ^ ranked[0].key;
     if (n <= 48)
         insertion_sort(ranked, n);
-    else
+    else if (differ != 0) /* all ties are in order already */
         radix_sort(ranked, n, scratch);
     arena_release(scratch, mark);
 }

@@ -27,4 +27,12 @@ struct route {
  */
 const struct route *pages_find(const char *path, bool admin, bool has_admin);
 
+/*
+ * The place of a route in the list of all; of NULL, which is no route, one behind.  The label of its metrics.
+ */
+size_t pages_place(const struct route *route);
+
+/* The path at a place; NULL behind the last. */
+const char *pages_path(size_t place);
+
 #endif
