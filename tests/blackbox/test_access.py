@@ -282,6 +282,24 @@ class Tls(Folder):
             with self.connect(server) as client:
                 self.assertEqual(client.request("GET", "/livez").status, 200)
 
+    def test_a_handshake_that_never_comes(self):
+        with samplerd.Server(*self.flags(), "--header-timeout-ms", "300") as server, server.socket() as s:
+            begin = time.monotonic()
+            self.assertEqual(s.recv(1), b"")
+            self.assertLess(time.monotonic() - begin, 10)
+
+    def test_what_was_begun_is_finished(self):
+        head = (f"POST /sample HTTP/1.1\r\nHost: x\r\nContent-Type: {samplerd.JSON}\r\n"
+                f"Content-Length: {len(GOOD)}\r\n\r\n")
+        with samplerd.Server(*self.flags()) as server:
+            with self.context().wrap_socket(server.socket(), server_hostname="localhost") as s:
+                s.sendall(head.encode() + GOOD[:5])
+                time.sleep(0.3)
+                server.terminate()
+                time.sleep(0.3)
+                s.sendall(GOOD[5:])
+                self.assertEqual(finish(s)[0], 200)
+
     def test_tokens_too(self):
         with samplerd.Server(*self.flags(), "--token-file", self.write("secret\n")) as server:
             with self.connect(server) as client:
@@ -400,11 +418,13 @@ class Admin(Folder):
         self.assertFalse((self.folder / "admin.sock").exists())
 
     def test_metrics_move(self):
-        with samplerd.Server() as server, server.connect() as client:
-            if client.request("GET", "/metrics").status == 404:
-                self.skipTest("no metrics in this build")
-        with self.serve() as server, server.connect() as client:
-            self.assertEqual(client.request("GET", "/metrics").status, 404)
+        """At the first address they ask for a token; at their own they do not."""
+        token = ("--token-file", self.write("secret\n"))
+        with samplerd.Server(*token) as server, server.connect() as client:
+            self.assertEqual(client.request("GET", "/metrics").status, 401)
+            self.assertEqual(client.request("GET", "/metrics", **bearer("secret")).status, 200)
+        with self.serve(*token) as server, server.connect() as client:
+            self.assertEqual(client.request("GET", "/metrics", **bearer("secret")).status, 404)
             self.assertEqual(self.ask("/metrics"), 200)
 
     def test_health_while_all_are_busy(self):
