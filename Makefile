@@ -32,10 +32,10 @@ ISA_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mprefer-v
 
 # Asked only when a recipe needs it, since `make deps` may install it in the same run.
 pkg         = $(shell $(PKG_CONFIG) $(1))
-PKG_CFLAGS  = $(eval PKG_CFLAGS := $(call pkg,--cflags openblas libcjson libmicrohttpd inih check))$(PKG_CFLAGS)
+PKG_CFLAGS  = $(eval PKG_CFLAGS := $(call pkg,--cflags openblas libcjson libmicrohttpd gnutls nettle inih check))$(PKG_CFLAGS)
 CORE_LIBS   = $(call pkg,--libs openblas) -lm -pthread
 PROTO_LIBS  = $(call pkg,--libs libcjson)
-SERVER_LIBS = $(call pkg,--libs libmicrohttpd inih)
+SERVER_LIBS = $(call pkg,--libs libmicrohttpd gnutls nettle inih)
 CHECK_LIBS  = $(call pkg,--libs check libcjson)
 
 KERNEL_SOURCE := core/kernels_table.c
@@ -115,24 +115,31 @@ lint:
 format:
 	clang-format -i $(wildcard */*.[ch])
 
+# The unit files name the program where it is installed.
+UNIT_DIR = $(PREFIX)/lib/systemd/system
+UNITS   := samplerd.service samplerd.socket
 install: $(BUILD)/samplerd
 	install -D -m 755 $(BUILD)/samplerd $(DESTDIR)$(PREFIX)/bin/samplerd
 	install -D -m 644 config.example.ini $(DESTDIR)$(PREFIX)/share/doc/samplerd/config.example.ini
 	install -D -m 644 README.md $(DESTDIR)$(PREFIX)/share/doc/samplerd/README.md
 	install -D -m 644 LICENSE $(DESTDIR)$(PREFIX)/share/doc/samplerd/LICENSE
+	install -d $(DESTDIR)$(UNIT_DIR)
+	for u in $(UNITS); do sed 's|/usr/local|$(PREFIX)|g' packaging/systemd/$$u >$(DESTDIR)$(UNIT_DIR)/$$u && \
+	    chmod 644 $(DESTDIR)$(UNIT_DIR)/$$u || exit 1; done
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/samplerd
+	rm -f $(DESTDIR)$(PREFIX)/bin/samplerd $(UNITS:%=$(DESTDIR)$(UNIT_DIR)/%)
 	rm -rf $(DESTDIR)$(PREFIX)/share/doc/samplerd
 clean:
 	rm -rf build
 
 # Debian packages: to build and to test; and what `make bench` needs on top.
-DEPS       := gcc libc6-dev pkg-config libmicrohttpd-dev libcjson-dev libinih-dev libopenblas-dev librandom123-dev \
-              check python3 curl
+DEPS       := gcc libc6-dev pkg-config libmicrohttpd-dev libgnutls28-dev nettle-dev libcjson-dev libinih-dev \
+              libopenblas-dev librandom123-dev check python3 curl openssl
 DEPS_BENCH := wrk gnuplot-nox libsimdjson-dev
 deps: PACKAGES := $(DEPS)
-deps: ELSEWHERE := samplerd needs a C11 compiler, GNU make, pkg-config, libmicrohttpd >= 0.9.71, cJSON, inih, \
-                   OpenBLAS and the Random123 headers; its tests need check, Python 3 and curl.
+deps: ELSEWHERE := samplerd needs a C11 compiler, GNU make, pkg-config, libmicrohttpd >= 0.9.71 with \
+                   GnuTLS, nettle, cJSON, inih, OpenBLAS and the Random123 headers; its tests need check, Python 3, \
+                   curl and openssl.
 deps-bench: PACKAGES := $(DEPS_BENCH)
 deps-bench: ELSEWHERE := The benchmarks need wrk, gnuplot and simdjson.
 deps-bench: | $(filter deps,$(MAKECMDGOALS))
