@@ -273,7 +273,7 @@ static enum status read_array(struct decoder *d, const struct param *param)
     for (size_t i = 0; i < shape.rank; i++)
         count *= shape.dims[i];
     d->used += count;
-    return params_set_array(&d->params, param, values, &shape, d->err);
+    return params_set_array(&d->params, param, values, DTYPE_F32, &shape, d->err);
 }
 
 /* The parameter that a key names; p stands behind the key. */

@@ -3,57 +3,60 @@
 #include "core/spelling.h"
 #include "proto/json_scan.h"
 
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char *const modes[] = {"processed", "raw", NULL};
-static const char *const dtypes[] = {"f32", NULL};
+static const char *const dtypes[] = {"f32", "f16", "bf16", NULL}; /* as enum dtype */
 
-#define BOTH (PARAM_IN_JSON | PARAM_IN_QUERY)
+#define ANYWHERE (PARAM_IN_JSON | PARAM_IN_RAW | PARAM_IN_NPY | PARAM_IN_TENSORS)
+#define IN_BODY  (PARAM_IN_JSON | PARAM_IN_TENSORS)
 #define LARGEST_WEIGHT                                                                                       \
     0x1.fffffefffffffp127 /* what still rounds to FLT_MAX: 3.4028235e38, as it is written */
 #define FIELD(name) offsetof(struct params, request.name)
 
 /* name, type, forms, per row, whole, min, max, default, words, help, field */
 const struct param params_table[] = {
-    {"logits", PARAM_ARRAY, PARAM_IN_JSON, false, false, 0, 0, "required", NULL,
+    {"logits", PARAM_ARRAY, IN_BODY, false, false, 0, 0, "required", NULL,
      "[B][V] numbers, null masks a token; or one flat row [V]; or [M][B][V] with mix", FIELD(logits)},
-    {"temperature", PARAM_REAL, BOTH, true, false, -DBL_MAX, DBL_MAX, "0", NULL,
+    {"temperature", PARAM_REAL, ANYWHERE, true, false, -DBL_MAX, DBL_MAX, "0", NULL,
      "divides the logits; 0 and below are greedy", FIELD(temperature)},
-    {"top_k", PARAM_REAL, BOTH, true, true, -DBL_MAX, DBL_MAX, "0", NULL,
+    {"top_k", PARAM_REAL, ANYWHERE, true, true, -DBL_MAX, DBL_MAX, "0", NULL,
      "keep the logits >= the k-th largest, ties included; 0 and below keep all", FIELD(top_k)},
-    {"top_p", PARAM_REAL, BOTH, true, false, 0, 1, "1", NULL,
+    {"top_p", PARAM_REAL, ANYWHERE, true, false, 0, 1, "1", NULL,
      "keep the likeliest tokens while their sum stays <= top_p; 0 and 1 keep all", FIELD(top_p)},
-    {"seed", PARAM_WORD, BOTH, true, true, 0, 0x1p64, "fresh", NULL,
+    {"seed", PARAM_WORD, ANYWHERE, true, true, 0, 0x1p64, "fresh", NULL,
      "names the draws; the answer returns the one used", FIELD(seed)},
-    {"offset", PARAM_WORD, BOTH, true, true, 0, 0x1p64, "0", NULL,
+    {"offset", PARAM_WORD, ANYWHERE, true, true, 0, 0x1p64, "0", NULL,
      "position in the sequence: same seed, next token", FIELD(offset)},
-    {"n", PARAM_COUNT, BOTH, false, true, 1, 1024, "1", NULL, "independent draws per row", FIELD(n)},
-    {"top_candidates", PARAM_COUNT, BOTH, false, true, 0, 1024, "0", NULL,
+    {"n", PARAM_COUNT, ANYWHERE, false, true, 1, 1024, "1", NULL, "independent draws per row", FIELD(n)},
+    {"top_candidates", PARAM_COUNT, ANYWHERE, false, true, 0, 1024, "0", NULL,
      "how many candidates to return, by probability, lower id first on a tie", FIELD(top_candidates)},
-    {"logprobs", PARAM_FLAG, BOTH, false, false, 0, 1, "false", NULL, "add natural-log probabilities",
+    {"logprobs", PARAM_FLAG, ANYWHERE, false, false, 0, 1, "false", NULL, "add natural-log probabilities",
      FIELD(logprobs)},
-    {"logprobs_mode", PARAM_CHOICE, BOTH, false, false, 0, 0, "processed", modes,
+    {"logprobs_mode", PARAM_CHOICE, ANYWHERE, false, false, 0, 0, "processed", modes,
      "probabilities of the distribution drawn from, or raw: of softmax(z) before any rule",
      FIELD(logprobs_mode)},
-    {"mix", PARAM_WEIGHTS, BOTH, false, false, -LARGEST_WEIGHT, LARGEST_WEIGHT, "none", NULL,
+    {"mix", PARAM_WEIGHTS, ANYWHERE, false, false, -LARGEST_WEIGHT, LARGEST_WEIGHT, "none", NULL,
      "[M] weights: z = sum of mix[m] * logits[m]", FIELD(mix)},
-    {"bias", PARAM_ARRAY, PARAM_IN_JSON, false, false, 0, 0, "none", NULL,
+    {"bias", PARAM_ARRAY, IN_BODY, false, false, 0, 0, "none", NULL,
      "[V] or [B][V] numbers to add to the logits, null masks a token", FIELD(bias)},
-    {"id", PARAM_TEXT, BOTH, false, false, 0, 256, "none", NULL, "echoed in the answer", FIELD(id)},
-    {"vocab_size", PARAM_COUNT, PARAM_IN_QUERY, false, true, 1, INT32_MAX, "required", NULL,
+    {"id", PARAM_TEXT, ANYWHERE, false, false, 0, 256, "none", NULL, "echoed in the answer", FIELD(id)},
+    {"vocab_size", PARAM_COUNT, PARAM_IN_RAW, false, true, 1, INT32_MAX, "required", NULL,
      "of a raw body: tokens per row", offsetof(struct params, vocab_size)},
-    {"dtype", PARAM_CHOICE, PARAM_IN_QUERY, false, false, 0, 0, "f32", dtypes,
-     "of a raw body: what its numbers are", offsetof(struct params, dtype)},
+    {"dtype", PARAM_CHOICE, PARAM_IN_RAW, false, false, 0, 0, "f32", dtypes,
+     "of a raw body: what its numbers are", FIELD(dtype)},
 };
 
 const size_t params_count = sizeof params_table / sizeof params_table[0];
 
 _Static_assert(sizeof params_table / sizeof params_table[0] <= PARAMS_MAX,
                "struct params has room for fewer");
-_Static_assert(sizeof(enum logprobs_mode) == sizeof(unsigned), "a choice is stored as unsigned");
+_Static_assert(sizeof(enum logprobs_mode) == sizeof(unsigned) && sizeof(enum dtype) == sizeof(unsigned),
+               "a choice is stored as unsigned");
 
 static size_t index_of(const struct param *param)
 {
@@ -121,9 +124,9 @@ void params_print(FILE *out)
     for (const struct param *param = params_table; param < params_table + params_count; param++) {
         char range[128];
         params_range(param, range, sizeof range);
-        const char *where = param->forms == BOTH            ? ""
-                            : param->forms == PARAM_IN_JSON ? ", JSON only"
-                                                            : ", raw only";
+        const char *where = param->forms == ANYWHERE  ? ""
+                            : param->forms == IN_BODY ? ", not in a query"
+                                                      : ", raw only";
         fprintf(out, "| `%s` | %s%s%s | %s | %s |\n", param->name, range, param->per_row ? ", *per row*" : "",
                 where, param->initial, param->help);
     }
@@ -162,22 +165,22 @@ static const char *copy_name(struct arena *arena, const char *name, size_t lengt
     return copy;
 }
 
-/* Whether a name is one of the table that another form of request has. */
-static bool is_elsewhere(const char *name, size_t length)
+/* Of a name that the table has for other forms of request: which; NULL for any other. */
+static const char *elsewhere(const char *name, size_t length)
 {
     for (const struct param *param = params_table; param < params_table + params_count; param++)
         if (strlen(param->name) == length && memcmp(param->name, name, length) == 0)
-            return true;
-    return false;
+            return param->forms == PARAM_IN_RAW ? "raw requests" : "JSON requests and of named tensors";
+    return NULL;
 }
 
 static enum status unknown(struct params *p, const char *name, size_t length, struct error *err)
 {
     const char *copy = copy_name(p->arena, name, length);
     const struct param *near = nearest(name, length, p->form);
-    if (is_elsewhere(name, length))
-        error_set(err, STATUS_INVALID, "unknown_parameter", "%s is a parameter of %s only", copy,
-                  p->form == PARAM_IN_JSON ? "raw requests" : "JSON requests");
+    const char *forms = elsewhere(name, length);
+    if (forms != NULL)
+        error_set(err, STATUS_INVALID, "unknown_parameter", "%s is a parameter of %s only", copy, forms);
     else if (near != NULL)
         error_set(err, STATUS_INVALID, "unknown_parameter", "%s is not a known parameter; did you mean %s?",
                   copy, near->name);
@@ -404,13 +407,20 @@ enum status params_set_text(struct params *p, const struct param *param, const c
     return STATUS_OK;
 }
 
-enum status params_set_array(struct params *p, const struct param *param, const float *values,
-                             const struct shape *shape, struct error *err)
+enum status params_set_array(struct params *p, const struct param *param, const void *values,
+                             enum dtype dtype, const struct shape *shape, struct error *err)
 {
     if (param->type != PARAM_ARRAY)
         return params_wrong_type(param, "an array", ERROR_NO_ROW, err);
-    *(const float **)field_of(p, param) = values;
-    *(param->offset == FIELD(logits) ? &p->logits_shape : &p->bias_shape) = *shape;
+    if (param->offset == FIELD(logits)) {
+        p->request.logits = values;
+        p->request.dtype = dtype;
+        p->logits_shape = *shape;
+    } else {
+        assert(dtype == DTYPE_F32);
+        p->request.bias = values;
+        p->bias_shape = *shape;
+    }
     return STATUS_OK;
 }
 

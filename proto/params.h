@@ -23,8 +23,8 @@ enum param_type {
     PARAM_ARRAY    /* logits: nested lists of numbers and nulls */
 };
 
-/* Where a parameter can be sent. */
-enum param_form { PARAM_IN_JSON = 1, PARAM_IN_QUERY = 2 };
+/* Where a parameter can be sent: in a JSON object, beside a raw or an npy body, among named tensors. */
+enum param_form { PARAM_IN_JSON = 1, PARAM_IN_RAW = 2, PARAM_IN_NPY = 4, PARAM_IN_TENSORS = 8 };
 
 struct param {
     const char *name;
@@ -54,7 +54,6 @@ extern const size_t params_count; /* <= PARAMS_MAX */
 struct params {
     struct sample_request request;
     uint32_t vocab_size;  /* of a raw body */
-    unsigned dtype;       /* of a raw body; index into the choice's words */
     struct arena *arena;  /* lends what request points at */
     enum param_form form; /* of the request that is decoded */
     bool seen[PARAMS_MAX];
@@ -82,9 +81,9 @@ enum status params_set_words(struct params *p, const struct param *param, const 
 enum status params_set_flag(struct params *p, const struct param *param, bool value, struct error *err);
 /* A PARAM_CHOICE or PARAM_TEXT. */
 enum status params_set_text(struct params *p, const struct param *param, const char *text, struct error *err);
-/* values stay where they are: a view. */
-enum status params_set_array(struct params *p, const struct param *param, const float *values,
-                             const struct shape *shape, struct error *err);
+/* values stay where they are: a view.  logits may have any dtype, bias is DTYPE_F32. */
+enum status params_set_array(struct params *p, const struct param *param, const void *values,
+                             enum dtype dtype, const struct shape *shape, struct error *err);
 
 /* Whether one number is finite and in range, and whole where it must be.  row as below. */
 enum status params_check_number(const struct param *param, double value, size_t row, struct error *err);

@@ -64,7 +64,7 @@ static enum status decode_json(struct exchange *x, uint64_t seed)
 
 static enum status decode_raw(struct exchange *x, uint64_t seed)
 {
-    size_t bytes = raw_arena_bytes(x->fields, x->num_fields);
+    size_t bytes = query_arena_bytes(x->fields, x->num_fields);
     if (arena_init(&x->arena, bytes, &x->error) != STATUS_OK)
         return x->error.status;
     return raw_decode(x->fields, x->num_fields, x->body.data, x->length, &x->arena, seed, &x->request,

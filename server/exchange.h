@@ -22,8 +22,8 @@ struct exchange {
     size_t max_answer_bytes;
     enum media media;
     struct buffer body;
-    size_t length;            /* bytes of the body so far */
-    struct raw_field *fields; /* [num_fields] of the query, for MEDIA_RAW; loans of the connection */
+    size_t length;              /* bytes of the body so far */
+    struct query_field *fields; /* [num_fields] of the query, for MEDIA_RAW; loans of the connection */
     size_t num_fields;
 
     struct buffer numbers; /* logits and bias of a JSON body */

@@ -3,6 +3,7 @@
 
 /* Bodies where a decoder may look at NUMBERS_PADDING bytes behind them and not one more. */
 
+#include "core/kernels.h"
 #include "proto/json.h"
 
 #include <stdbool.h>
@@ -99,12 +100,29 @@ static inline void bodies_put_floats(FILE *out, const char *name, const float *x
         fprintf(out, "%s%.9g", i == 0 ? "" : ",", (double)x[i]);
 }
 
+static inline void bodies_put_logits(FILE *out, const struct sample_request *r)
+{
+    size_t n = r->num_stacks * r->batch_size * r->vocab_size;
+    float *wide = malloc(n * sizeof *wide);
+    const struct kernels *k = kernels_tables[0];
+    if (r->dtype == DTYPE_F32)
+        memcpy(wide, r->logits, n * sizeof *wide);
+    else
+        (r->dtype == DTYPE_F16 ? k->widen_f16 : k->widen_bf16)(r->logits, n, wide);
+    bodies_put_floats(out,
+                      r->dtype == DTYPE_F16    ? " f16: "
+                      : r->dtype == DTYPE_BF16 ? " bf16: "
+                                               : ": ",
+                      wide, n);
+    free(wide);
+}
+
 /* "1x2x3: 1,2,3,4,5,6 top_k=40" into text: stacks, rows and tokens, then the logits and the rest. */
 static inline const char *bodies_describe(const struct sample_request *r, char *text, size_t size)
 {
     FILE *out = fmemopen(text, size, "w");
     fprintf(out, "%zux%zux%zu", r->num_stacks, r->batch_size, r->vocab_size);
-    bodies_put_floats(out, ": ", r->logits, r->num_stacks * r->batch_size * r->vocab_size);
+    bodies_put_logits(out, r);
     if (r->mix != NULL)
         bodies_put_floats(out, " mix=", r->mix, r->num_stacks);
     if (r->bias != NULL)
