@@ -32,9 +32,9 @@ ISA_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mprefer-v
 
 # Asked only when a recipe needs it, since `make deps` may install it in the same run.
 pkg         = $(shell $(PKG_CONFIG) $(1))
-PKG_CFLAGS  = $(eval PKG_CFLAGS := $(call pkg,--cflags openblas libcjson libmicrohttpd inih check))$(PKG_CFLAGS)
+PKG_CFLAGS  = $(eval PKG_CFLAGS := $(call pkg,--cflags openblas libcjson nettle libmicrohttpd inih check))$(PKG_CFLAGS)
 CORE_LIBS   = $(call pkg,--libs openblas) -lm -pthread
-PROTO_LIBS  = $(call pkg,--libs libcjson)
+PROTO_LIBS  = $(call pkg,--libs libcjson nettle)
 SERVER_LIBS = $(call pkg,--libs libmicrohttpd inih)
 CHECK_LIBS  = $(call pkg,--libs check libcjson)
 
@@ -127,12 +127,12 @@ clean:
 	rm -rf build
 
 # Debian packages: to build, and to test.
-DEPS := gcc libc6-dev pkg-config libmicrohttpd-dev libcjson-dev libinih-dev libopenblas-dev librandom123-dev \
-        check python3 curl
+DEPS := gcc libc6-dev pkg-config libmicrohttpd-dev libcjson-dev nettle-dev libinih-dev libopenblas-dev \
+        librandom123-dev check python3 curl
 deps:
 	@if ! command -v apt-get >/dev/null; then \
 	    echo "This is no Debian. samplerd needs a C11 compiler, GNU make, pkg-config, libmicrohttpd >= 0.9.71, cJSON,"; \
-	    echo "inih, OpenBLAS and the Random123 headers; its tests need check, Python 3 and curl."; exit 0; fi; \
+	    echo "nettle, inih, OpenBLAS and the Random123 headers; its tests need check, Python 3 and curl."; exit 0; fi; \
 	missing=; for p in $(DEPS); do \
 	    dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q '^install ok installed' || missing="$$missing $$p"; done; \
 	if [ -z "$$missing" ]; then echo "Every package that samplerd needs is here."; exit 0; fi; \

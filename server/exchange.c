@@ -16,9 +16,33 @@ static struct exchange *exchange_of(struct pool_job *job)
     return (struct exchange *)((char *)job - offsetof(struct exchange, job));
 }
 
+/* One of the loans, of which a request asks for a few: LENDER_MOST says how many. */
+static void *lend_buffer(struct lender *lender, size_t bytes, struct error *err)
+{
+    struct exchange *x = (struct exchange *)((char *)lender - offsetof(struct exchange, lender));
+    size_t limit = buffers_limit(x->buffers);
+    assert(x->num_loans < LENDER_MOST);
+    struct buffer *loan = &x->loans[x->num_loans];
+    if (bytes > limit - x->length) /* it would never fit, however long the client waits */
+        error_set(err, STATUS_TOO_LARGE, "too_large",
+                  "the body of %zu bytes and the %zu that it is decoded to are more than max_inflight_bytes, "
+                  "which is %zu",
+                  x->length, bytes, limit);
+    else if (buffers_take(x->buffers, bytes, loan, err) == STATUS_OK)
+        x->num_loans++;
+    return loan->data;
+}
+
+static void return_loans(struct exchange *x)
+{
+    while (x->num_loans > 0)
+        buffers_give(x->buffers, &x->loans[--x->num_loans]);
+}
+
 void exchange_init(struct exchange *x, struct buffers *buffers, size_t max_answer_bytes)
 {
-    *x = (struct exchange){.buffers = buffers, .max_answer_bytes = max_answer_bytes};
+    *x = (struct exchange){
+        .buffers = buffers, .max_answer_bytes = max_answer_bytes, .lender.lend = lend_buffer};
     pthread_mutex_init(&x->mutex, NULL);
 }
 
@@ -26,7 +50,7 @@ void exchange_fini(struct exchange *x)
 {
     sampler_result_fini(&x->result);
     arena_fini(&x->arena);
-    buffers_give(x->buffers, &x->numbers);
+    return_loans(x);
     buffers_give(x->buffers, &x->body);
     buffers_give(x->buffers, &x->answer);
     free(x->error_answer);
@@ -49,17 +73,9 @@ static enum status decode_json(struct exchange *x, uint64_t seed)
         return error_set(&x->error, STATUS_INVALID, "unexpected_query",
                          "%.80s is in the query; a JSON request has all its parameters in the body",
                          x->fields[0].key);
-    size_t most = numbers_count_bound(x->body.data, x->length), limit = buffers_limit(x->buffers);
-    if (most > (limit - x->length) / sizeof(float)) /* it would never fit, however long the client waits */
-        return error_set(
-            &x->error, STATUS_TOO_LARGE, "too_large",
-            "the body of %zu bytes and its %zu numbers take more than max_inflight_bytes, which is %zu",
-            x->length, most, limit);
-    if (buffers_take(x->buffers, most * sizeof(float), &x->numbers, &x->error) != STATUS_OK ||
-        arena_init(&x->arena, json_arena_bytes(most), &x->error) != STATUS_OK)
+    if (arena_init(&x->arena, json_arena_bytes(x->length), &x->error) != STATUS_OK)
         return x->error.status;
-    return json_decode(x->body.data, x->length, &x->arena, (float *)(void *)x->numbers.data, most, seed,
-                       &x->request, &x->error);
+    return json_decode(x->body.data, x->length, &x->arena, &x->lender, seed, &x->request, &x->error);
 }
 
 static enum status decode_raw(struct exchange *x, uint64_t seed)
@@ -143,7 +159,7 @@ static enum status encode(struct exchange *x)
 /* The body and its numbers have served, so the answer may use their room in the budget. */
 static void finish(struct exchange *x)
 {
-    buffers_give(x->buffers, &x->numbers);
+    return_loans(x);
     buffers_give(x->buffers, &x->body);
     if (x->status == STATUS_OK)
         x->status = encode(x);

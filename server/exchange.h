@@ -2,6 +2,7 @@
 #define SERVER_EXCHANGE_H
 
 #include "core/pool.h"
+#include "proto/lender.h"
 #include "proto/raw.h"
 #include "server/buffers.h"
 
@@ -26,8 +27,10 @@ struct exchange {
     struct query_field *fields; /* [num_fields] of the query, for MEDIA_RAW; loans of the connection */
     size_t num_fields;
 
-    struct buffer numbers; /* logits and bias of a JSON body */
-    struct arena arena;    /* all else that was decoded */
+    struct lender lender;             /* lends decoders what follows */
+    struct buffer loans[LENDER_MOST]; /* numbers that are not as they lie in the body */
+    size_t num_loans;
+    struct arena arena; /* all else that was decoded */
     struct sample_request request;
     struct sample_result result;
 

@@ -1,10 +1,11 @@
 #ifndef TESTS_FUZZ_H
 #define TESTS_FUZZ_H
 
-/* What the fuzz targets hold every request and every error to. */
+/* What the fuzz targets hold every request and every error to, and where their decoders have memory from. */
 
 #include "core/request.h"
 #include "proto/encode.h"
+#include "proto/lender.h"
 
 #include <cjson/cJSON.h>
 
@@ -20,6 +21,32 @@ static inline void fuzz_require(bool holds, const char *what)
         return;
     fprintf(stderr, "failed: %s\n", what);
     abort();
+}
+
+/* Lends blocks of the exact size. */
+struct fuzz_lender {
+    struct lender lender; /* first: fuzz_lend() is called with it */
+    void *loans[LENDER_MOST];
+    size_t count, bytes;
+};
+
+static inline void *fuzz_lend(struct lender *lender, size_t bytes, struct error *err)
+{
+    struct fuzz_lender *l = (struct fuzz_lender *)lender;
+    fuzz_require(l->count < LENDER_MOST, "few loans");
+    l->bytes += bytes;
+    void *loan = malloc(bytes);
+    if (loan == NULL)
+        error_set(err, STATUS_NO_MEMORY, "no_memory", "cannot lend %zu bytes", bytes);
+    else
+        l->loans[l->count++] = loan;
+    return loan;
+}
+
+static inline void fuzz_return_loans(struct fuzz_lender *l)
+{
+    while (l->count > 0)
+        free(l->loans[--l->count]);
 }
 
 static inline void fuzz_check_column(const struct column *c, size_t rows, double min, double max)
@@ -74,6 +101,8 @@ static inline void fuzz_check_request(const struct sample_request *r)
         fuzz_require(isfinite(r->mix[i]), "finite weights");
     fuzz_require(r->bias_rows == 0 || r->bias_rows == 1 || r->bias_rows == r->batch_size, "bias");
     fuzz_require((r->bias != NULL) == (r->bias_rows > 0), "rows of the bias");
+    for (size_t i = 0; r->candidate_ids != NULL && i < r->batch_size * r->vocab_size; i++)
+        fuzz_require(r->candidate_ids[i] >= 0 || r->candidate_ids[i] < 0, "ids that can be read");
     fuzz_check_column(&r->temperature, r->batch_size, -1.7976931348623157e308, 1.7976931348623157e308);
     fuzz_check_column(&r->top_k, r->batch_size, -1.7976931348623157e308, 1.7976931348623157e308);
     fuzz_check_column(&r->top_p, r->batch_size, 0, 1);
