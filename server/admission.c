@@ -37,6 +37,25 @@ static enum status judge_media(struct call *call)
     return STATUS_OK;
 }
 
+static enum MHD_Result take_accept(void *cls, enum MHD_ValueKind kind, const char *key, const char *value)
+{
+    (void)kind;
+    if (value != NULL && strcasecmp(key, MHD_HTTP_HEADER_ACCEPT) == 0)
+        accept_add(cls, value);
+    return MHD_YES;
+}
+
+static enum status judge_accept(struct call *call)
+{
+    struct accept accept = {0};
+    MHD_get_connection_values(call->connection, MHD_HEADER_KIND, take_accept, &accept);
+    if (accept_choose(&accept, &call->x.form))
+        return STATUS_OK;
+    return error_set(&call->x.error, STATUS_UNACCEPTABLE, "not_acceptable",
+                     "Accept allows neither of the two answers there are: %s, and %s for token ids alone",
+                     accept_media[ANSWER_JSON], accept_media[ANSWER_IDS]);
+}
+
 /* The body's buffer, sized once where the client says how long it is. */
 static enum status judge_length(struct call *call)
 {
@@ -69,7 +88,7 @@ enum status admission_judge(struct call *call, const char *url, const char *meth
                          call->route->path, call->route->allow, method);
     if (!call->sample)
         return STATUS_OK;
-    if (judge_media(call) != STATUS_OK)
+    if (judge_media(call) != STATUS_OK || judge_accept(call) != STATUS_OK)
         return err->status;
     return judge_length(call);
 }

@@ -87,10 +87,15 @@ static enum status decode_raw(struct exchange *x, uint64_t seed)
                       &x->error);
 }
 
+static size_t answer_bound(const struct exchange *x)
+{
+    return x->form == ANSWER_IDS ? encode_ids_bound(&x->request) : encode_bound(&x->request);
+}
+
 /* Refuse an answer that would be too large before anything is sampled for it. */
 static enum status check_answer_size(struct exchange *x)
 {
-    size_t bound = encode_bound(&x->request), inflight = buffers_limit(x->buffers);
+    size_t bound = answer_bound(x), inflight = buffers_limit(x->buffers);
     bool by_answer = x->max_answer_bytes <= inflight;
     size_t limit = by_answer ? x->max_answer_bytes : inflight;
     if (bound <= limit)
@@ -106,6 +111,8 @@ static enum status decode(struct exchange *x)
     if (rng_fresh_seed(&seed, &x->error) != STATUS_OK)
         return x->error.status;
     enum status status = x->media == MEDIA_JSON ? decode_json(x, seed) : decode_raw(x, seed);
+    if (status == STATUS_OK && x->form == ANSWER_IDS)
+        status = encode_ids_check(&x->request, &x->error);
     if (status != STATUS_OK || check_answer_size(x) != STATUS_OK)
         return x->error.status;
     return sampler_result_init(&x->result, &x->request, &x->error);
@@ -148,10 +155,11 @@ static void run_row(struct pool_job *job, size_t row, struct sampler *sampler)
 
 static enum status encode(struct exchange *x)
 {
-    size_t bound = encode_bound(&x->request);
+    size_t bound = answer_bound(x);
     if (buffers_take(x->buffers, bound, &x->answer, &x->error) != STATUS_OK)
         return x->error.status;
-    x->answer_length = encode_answer(&x->request, &x->result, x->answer.data);
+    x->answer_length = x->form == ANSWER_IDS ? encode_ids(&x->request, &x->result, x->answer.data)
+                                             : encode_answer(&x->request, &x->result, x->answer.data);
     assert(x->answer_length <= bound);
     return STATUS_OK;
 }

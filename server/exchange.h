@@ -4,6 +4,7 @@
 #include "core/pool.h"
 #include "proto/lender.h"
 #include "proto/raw.h"
+#include "server/accept.h"
 #include "server/buffers.h"
 
 #include <pthread.h>
@@ -22,6 +23,7 @@ struct exchange {
     struct buffers *buffers;
     size_t max_answer_bytes;
     enum media media;
+    enum answer_form form; /* of the answer; an error is JSON */
     struct buffer body;
     size_t length;              /* bytes of the body so far */
     struct query_field *fields; /* [num_fields] of the query, for MEDIA_RAW; loans of the connection */

@@ -101,8 +101,11 @@ static inline void fuzz_check_request(const struct sample_request *r)
         fuzz_require(isfinite(r->mix[i]), "finite weights");
     fuzz_require(r->bias_rows == 0 || r->bias_rows == 1 || r->bias_rows == r->batch_size, "bias");
     fuzz_require((r->bias != NULL) == (r->bias_rows > 0), "rows of the bias");
+    int64_t sum = 0;
     for (size_t i = 0; r->candidate_ids != NULL && i < r->batch_size * r->vocab_size; i++)
-        fuzz_require(r->candidate_ids[i] >= 0 || r->candidate_ids[i] < 0, "ids that can be read");
+        sum += r->candidate_ids[i];
+    fuzz_require(sum <= (int64_t)INT32_MAX * (int64_t)(r->batch_size * r->vocab_size),
+                 "ids that can be read");
     fuzz_check_column(&r->temperature, r->batch_size, -1.7976931348623157e308, 1.7976931348623157e308);
     fuzz_check_column(&r->top_k, r->batch_size, -1.7976931348623157e308, 1.7976931348623157e308);
     fuzz_check_column(&r->top_p, r->batch_size, 0, 1);
