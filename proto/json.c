@@ -50,17 +50,6 @@ static enum status wrong_type(struct decoder *d, const struct param *param, cons
     return params_wrong_type(param, kind_of(item, kind), row, d->err);
 }
 
-/* Whether a string's text has the escape of a zero byte, which would end it early in C. */
-static bool has_zero_byte(const char *text, const char *end)
-{
-    for (const char *p = text; p + 5 < end; p++) {
-        if (*p == '\\' && memcmp(p + 1, "u0000", 5) == 0)
-            return true;
-        p += *p == '\\'; /* an escaped backslash begins no other escape */
-    }
-    return false;
-}
-
 /* ---- lists ---- */
 
 /*
@@ -180,7 +169,7 @@ static enum status read_word(struct decoder *d, const struct param *param, const
                              uint64_t *out)
 {
     const char *digits = w->item->valuestring;
-    if (cJSON_IsString(w->item) && has_zero_byte(w->text, w->scan.p))
+    if (cJSON_IsString(w->item) && json_has_zero_byte(w->text, w->scan.p))
         return params_out_of_range(param, "has a zero byte", w->row, d->err);
     if (cJSON_IsString(w->item))
         return params_read_word(param, digits, strlen(digits), w->row, out, d->err);
@@ -280,7 +269,7 @@ static enum status set_ids(struct decoder *d, const struct param *param, const c
 
 static enum status set_text(struct decoder *d, const struct param *param, const char *text, const cJSON *item)
 {
-    if (has_zero_byte(text, d->scan.p))
+    if (json_has_zero_byte(text, d->scan.p))
         return params_out_of_range(param, "has a zero byte", ERROR_NO_ROW, d->err);
     return params_set_text(&d->params, param, item->valuestring, d->err);
 }
@@ -385,7 +374,7 @@ static enum status find_param(struct decoder *d, const char *key, const struct p
 {
     size_t length = (size_t)(d->scan.p - key);
     /* a key with a zero byte is no name, whatever comes before it: its text is as unknown */
-    if (memchr(key, '\\', length) == NULL || has_zero_byte(key, d->scan.p))
+    if (memchr(key, '\\', length) == NULL || json_has_zero_byte(key, d->scan.p))
         return params_begin(&d->params, key + 1, length - 2, out, d->err);
     cJSON *item = cJSON_ParseWithLength(key, length);
     if (item == NULL)

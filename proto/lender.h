@@ -15,6 +15,13 @@ struct lender {
     void *(*lend)(struct lender *lender, size_t bytes, struct error *err);
 };
 
+/*
+ * The same bytes aligned to `alignment`, a power of two: where they are, or a copy that is lent.
+ * NULL with err set when that cannot be had.
+ */
+const void *lender_align(struct lender *lender, const void *data, size_t bytes, size_t alignment,
+                         struct error *err);
+
 #define LENDER_MOST 4 /* loans of one request, at most */
 
 #endif

@@ -114,6 +114,10 @@ enum status query_set(struct params *p, const struct query_field *field, struct 
         return set_words(p, param, text, err);
     case PARAM_FLAG:
         return set_flag(p, param, text, err);
+    case PARAM_LOGITS:
+    case PARAM_ARRAY:
+    case PARAM_IDS:
+        return params_wrong_type(param, "a text", ERROR_NO_ROW, err);
     case PARAM_CHOICE:
     case PARAM_TEXT:
         return set_text(p, param, text, err);

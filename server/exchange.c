@@ -3,7 +3,9 @@
 #include "core/rng.h"
 #include "proto/encode.h"
 #include "proto/json.h"
+#include "proto/npy.h"
 #include "proto/numbers.h"
+#include "proto/safetensors.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -67,12 +69,17 @@ void exchange_answer_error(struct exchange *x)
         x->answer_length = encode_error(&x->error, x->error_answer, ENCODE_ERROR_BYTES);
 }
 
+static enum status refuse_query(struct exchange *x)
+{
+    if (x->num_fields == 0)
+        return STATUS_OK;
+    return error_set(&x->error, STATUS_INVALID, "unexpected_query",
+                     "%.80s is in the query; a %s request has all its parameters in the body",
+                     x->fields[0].key, x->media == MEDIA_JSON ? "JSON" : "safetensors");
+}
+
 static enum status decode_json(struct exchange *x, uint64_t seed)
 {
-    if (x->num_fields > 0)
-        return error_set(&x->error, STATUS_INVALID, "unexpected_query",
-                         "%.80s is in the query; a JSON request has all its parameters in the body",
-                         x->fields[0].key);
     if (arena_init(&x->arena, json_arena_bytes(x->length), &x->error) != STATUS_OK)
         return x->error.status;
     return json_decode(x->body.data, x->length, &x->arena, &x->lender, seed, &x->request, &x->error);
@@ -80,11 +87,24 @@ static enum status decode_json(struct exchange *x, uint64_t seed)
 
 static enum status decode_raw(struct exchange *x, uint64_t seed)
 {
-    size_t bytes = query_arena_bytes(x->fields, x->num_fields);
-    if (arena_init(&x->arena, bytes, &x->error) != STATUS_OK)
+    if (arena_init(&x->arena, query_arena_bytes(x->fields, x->num_fields), &x->error) != STATUS_OK)
         return x->error.status;
+    if (x->media == MEDIA_NPY)
+        return npy_decode(x->fields, x->num_fields, x->body.data, x->length, &x->arena, &x->lender, seed,
+                          &x->request, &x->error);
     return raw_decode(x->fields, x->num_fields, x->body.data, x->length, &x->arena, seed, &x->request,
                       &x->error);
+}
+
+static enum status decode_media(struct exchange *x, uint64_t seed)
+{
+    if (x->media == MEDIA_RAW || x->media == MEDIA_NPY)
+        return decode_raw(x, seed);
+    if (refuse_query(x) != STATUS_OK)
+        return x->error.status;
+    if (x->media == MEDIA_JSON)
+        return decode_json(x, seed);
+    return safetensors_decode(x->body.data, x->length, &x->arena, &x->lender, seed, &x->request, &x->error);
 }
 
 static size_t answer_bound(const struct exchange *x)
@@ -110,7 +130,7 @@ static enum status decode(struct exchange *x)
     uint64_t seed;
     if (rng_fresh_seed(&seed, &x->error) != STATUS_OK)
         return x->error.status;
-    enum status status = x->media == MEDIA_JSON ? decode_json(x, seed) : decode_raw(x, seed);
+    enum status status = decode_media(x, seed);
     if (status == STATUS_OK && x->form == ANSWER_IDS)
         status = encode_ids_check(&x->request, &x->error);
     if (status != STATUS_OK || check_answer_size(x) != STATUS_OK)
@@ -195,9 +215,17 @@ enum status exchange_submit(struct exchange *x, struct pool *pool, struct error 
 #define HANDOVER_US         20.0
 #define HANDOVER_JSON_BYTES ((size_t)16 << 10)
 
+/* How much of the body is JSON. */
+static size_t json_bytes(const struct exchange *x)
+{
+    return x->media == MEDIA_JSON          ? x->length
+           : x->media == MEDIA_SAFETENSORS ? safetensors_header_bytes(x->body.data, x->length)
+                                           : 0;
+}
+
 bool exchange_try(struct exchange *x, struct sampler *sampler)
 {
-    if (x->media == MEDIA_JSON && x->length > HANDOVER_JSON_BYTES)
+    if (json_bytes(x) > HANDOVER_JSON_BYTES)
         return false;
     decode_once(x);
     if (x->status == STATUS_OK && sampler_cost_us(&x->request) > HANDOVER_US)

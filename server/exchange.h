@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 
 /* What a body is, by its Content-Type. */
-enum media { MEDIA_NONE, MEDIA_JSON, MEDIA_RAW };
+enum media { MEDIA_NONE, MEDIA_JSON, MEDIA_RAW, MEDIA_NPY, MEDIA_SAFETENSORS };
 
 /*
  * One POST /sample from its first byte to its last: the body, what was decoded from it, its rows as a pool
@@ -26,7 +26,7 @@ struct exchange {
     enum answer_form form; /* of the answer; an error is JSON */
     struct buffer body;
     size_t length;              /* bytes of the body so far */
-    struct query_field *fields; /* [num_fields] of the query, for MEDIA_RAW; loans of the connection */
+    struct query_field *fields; /* [num_fields] of the query; loans of the connection */
     size_t num_fields;
 
     struct lender lender;             /* lends decoders what follows */
