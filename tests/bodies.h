@@ -40,6 +40,16 @@ static inline const char *bodies_place(const char *text, size_t length, char pad
     return end - length;
 }
 
+/* A copy as a server holds it, aligned and of just this length; the caller frees it. */
+static inline char *bodies_copy(const char *bytes, size_t length)
+{
+    void *copy = NULL;
+    if (posix_memalign(&copy, ARENA_ALIGNMENT, length + (length == 0)) != 0)
+        abort();
+    memcpy(copy, bytes, length);
+    return copy;
+}
+
 /* A request and all that it points at. */
 struct bodies_request {
     struct lender lender; /* first: bodies_lend() is called with it */

@@ -6,6 +6,7 @@
 #include "core/request.h"
 #include "proto/encode.h"
 #include "proto/lender.h"
+#include "proto/query.h"
 
 #include <cjson/cJSON.h>
 
@@ -21,6 +22,33 @@ static inline void fuzz_require(bool holds, const char *what)
         return;
     fprintf(stderr, "failed: %s\n", what);
     abort();
+}
+
+/* A copy as a server holds it, aligned and of just this length; the caller frees it. */
+static inline char *fuzz_copy(const uint8_t *data, size_t size)
+{
+    void *copy = NULL;
+    fuzz_require(posix_memalign(&copy, 64, size + (size == 0)) == 0, "memory");
+    memcpy(copy, data, size);
+    return copy;
+}
+
+/*
+ * Split text, which is cut up, into a query and a body: lines `key=value` or `key` up to an empty line, and
+ * what follows.  Returns how many fields there are, and where the body begins.
+ */
+static inline size_t fuzz_split(char *text, struct query_field *fields, size_t most, char **body)
+{
+    size_t count = 0;
+    char *rest = text;
+    while (count < most && rest != NULL && *rest != '\0' && *rest != '\n') {
+        char *line = strsep(&rest, "\n"), *value = strchr(line, '=');
+        if (value != NULL)
+            *value++ = '\0';
+        fields[count++] = (struct query_field){line, value};
+    }
+    *body = rest == NULL ? text + strlen(text) : rest + (*rest == '\n');
+    return count;
 }
 
 /* Lends blocks of the exact size. */
@@ -115,6 +143,18 @@ static inline void fuzz_check_request(const struct sample_request *r)
     fuzz_require(r->logprobs_mode == LOGPROBS_PROCESSED || r->logprobs_mode == LOGPROBS_RAW, "mode");
     fuzz_require(r->id == NULL || strlen(r->id) <= 256, "id");
     fuzz_check_answer(r);
+}
+
+/* All of the logits can be read where the request says they are. */
+static inline void fuzz_check_logits(const struct sample_request *r)
+{
+    size_t bytes = r->num_stacks * r->batch_size * r->vocab_size * dtype_bytes(r->dtype);
+    const unsigned char *at = r->logits;
+    unsigned sum = 0;
+    fuzz_require((uintptr_t)at % dtype_bytes(r->dtype) == 0, "aligned logits");
+    for (size_t i = 0; i < bytes; i++)
+        sum += at[i];
+    fuzz_require(sum <= 255 * bytes, "logits that can be read");
 }
 
 static inline void fuzz_check_error(const struct error *err, enum status status)

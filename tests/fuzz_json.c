@@ -43,6 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (status == STATUS_OK) {
         check_body(body, size);
         fuzz_check_request(&request);
+        fuzz_check_logits(&request);
     } else {
         fuzz_require(status == STATUS_INVALID || status == STATUS_TOO_LARGE, "status");
         fuzz_check_error(&err, status);
