@@ -34,7 +34,7 @@ ISA_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mprefer-v
 pkg         = $(shell $(PKG_CONFIG) $(1))
 PKG_CFLAGS  = $(eval PKG_CFLAGS := $(call pkg,--cflags openblas libcjson libmicrohttpd gnutls nettle inih check))$(PKG_CFLAGS)
 CORE_LIBS   = $(call pkg,--libs openblas) -lm -pthread
-PROTO_LIBS  = $(call pkg,--libs libcjson)
+PROTO_LIBS  = $(call pkg,--libs libcjson nettle)
 SERVER_LIBS = $(call pkg,--libs libmicrohttpd gnutls nettle inih)
 CHECK_LIBS  = $(call pkg,--libs check libcjson)
 

@@ -11,6 +11,7 @@ enum status {
     STATUS_TOO_LARGE,    /* over a limit, which the message names: 413 */
     STATUS_UNSUPPORTED,  /* a media type nobody here reads: 415 */
     STATUS_UNAUTHORIZED, /* nobody we know: 401 */
+    STATUS_UNACCEPTABLE, /* an answer in no form that the client takes: 406 */
     STATUS_NOT_FOUND,    /* 404 */
     STATUS_WRONG_METHOD, /* 405 */
     STATUS_TIMEOUT,      /* the deadline of the request passed: 504 */

@@ -60,7 +60,7 @@ static enum MHD_Result collect_field(void *cls, enum MHD_ValueKind kind, const c
 {
     (void)kind;
     struct exchange *x = cls;
-    x->fields[x->num_fields++] = (struct raw_field){key, value};
+    x->fields[x->num_fields++] = (struct query_field){key, value};
     return MHD_YES;
 }
 

@@ -2,7 +2,9 @@
 #define SERVER_EXCHANGE_H
 
 #include "core/pool.h"
+#include "proto/lender.h"
 #include "proto/raw.h"
+#include "server/accept.h"
 #include "server/buffers.h"
 #include "server/timeline.h"
 
@@ -10,7 +12,7 @@
 #include <stdatomic.h>
 
 /* What a body is, by its Content-Type. */
-enum media { MEDIA_NONE, MEDIA_JSON, MEDIA_RAW };
+enum media { MEDIA_NONE, MEDIA_JSON, MEDIA_RAW, MEDIA_NPY, MEDIA_SAFETENSORS };
 
 /*
  * One POST /sample from its first byte to its last: the body, what was decoded from it, its rows as a pool
@@ -23,13 +25,16 @@ struct exchange {
     struct buffers *buffers;
     size_t max_answer_bytes;
     enum media media;
+    enum answer_form form; /* of the answer; an error is JSON */
     struct buffer body;
-    size_t length;            /* bytes of the body so far */
-    struct raw_field *fields; /* [num_fields] of the query, for MEDIA_RAW; loans of the connection */
+    size_t length;              /* bytes of the body so far */
+    struct query_field *fields; /* [num_fields] of the query; loans of the connection */
     size_t num_fields;
 
-    struct buffer numbers; /* logits and bias of a JSON body */
-    struct arena arena;    /* all else that was decoded */
+    struct lender lender;             /* lends decoders what follows */
+    struct buffer loans[LENDER_MOST]; /* numbers that are not as they lie in the body */
+    size_t num_loans;
+    struct arena arena; /* all else that was decoded */
     struct sample_request request;
     struct sample_result result;
 

@@ -2,6 +2,8 @@
 
 #include "server/pages.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +23,8 @@ static unsigned http_code(enum status status)
         return MHD_HTTP_UNSUPPORTED_MEDIA_TYPE;
     case STATUS_UNAUTHORIZED:
         return MHD_HTTP_UNAUTHORIZED;
+    case STATUS_UNACCEPTABLE:
+        return MHD_HTTP_NOT_ACCEPTABLE;
     case STATUS_NOT_FOUND:
         return MHD_HTTP_NOT_FOUND;
     case STATUS_WRONG_METHOD:
@@ -99,6 +103,15 @@ static struct MHD_Response *response_of(struct exchange *x)
     return response;
 }
 
+/* What an answer of token ids alone cannot say: the seed that draws them again. */
+static void add_seed(struct MHD_Response *response, const struct sample_request *request)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, request->seed.values[0]);
+    if (!request->seed.per_row)
+        MHD_add_response_header(response, "X-Samplerd-Seed", text);
+}
+
 enum MHD_Result respond_answer(struct call *call)
 {
     struct MHD_Response *response = response_of(&call->x);
@@ -111,5 +124,8 @@ enum MHD_Result respond_answer(struct call *call)
         MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"samplerd\"");
     if (code == MHD_HTTP_SERVICE_UNAVAILABLE)
         MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
-    return send_response(call, code, "application/json", call->x.answer_length, response);
+    enum answer_form form = code == MHD_HTTP_OK ? call->x.form : ANSWER_JSON;
+    if (form == ANSWER_IDS)
+        add_seed(response, &call->x.request);
+    return send_response(call, code, accept_media[form], call->x.answer_length, response);
 }
