@@ -112,6 +112,7 @@ static const struct {
     [LABEL_MEDIA] = {"media", (const char *const[]){"json", "raw", NULL}},
     [LABEL_DTYPE] = {"dtype", (const char *const[]){"f32", "f16", "bf16", NULL}},
     [LABEL_REASON] = {"reason", (const char *const[]){"deadline_exceeded",
+                                                      "duplicate_id",
                                                       "duplicate_parameter",
                                                       "internal",
                                                       "invalid_logits",
