@@ -125,6 +125,7 @@ static const struct {
                                                       "not_found",
                                                       "out_of_range",
                                                       "overloaded",
+                                                      "duplicate_id",
                                                       "queue_full",
                                                       "timeout",
                                                       "too_large",

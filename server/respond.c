@@ -19,10 +19,14 @@ static unsigned http_code(enum status status)
         return MHD_HTTP_CONTENT_TOO_LARGE;
     case STATUS_UNSUPPORTED:
         return MHD_HTTP_UNSUPPORTED_MEDIA_TYPE;
+    case STATUS_UNAUTHORIZED:
+        return MHD_HTTP_UNAUTHORIZED;
     case STATUS_NOT_FOUND:
         return MHD_HTTP_NOT_FOUND;
     case STATUS_WRONG_METHOD:
         return MHD_HTTP_METHOD_NOT_ALLOWED;
+    case STATUS_TIMEOUT:
+        return MHD_HTTP_GATEWAY_TIMEOUT;
     case STATUS_OVERLOADED:
     case STATUS_NO_MEMORY:
         return MHD_HTTP_SERVICE_UNAVAILABLE;
@@ -40,6 +44,10 @@ static enum MHD_Result send_response(struct call *call, unsigned code, const cha
     MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
     if (call->close || http_draining(call->http))
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    if (!conn_enter(call->conn, CONN_ANSWER)) {
+        MHD_destroy_response(response);
+        return MHD_NO;
+    }
     record_answer(call, code, bytes, response);
     enum MHD_Result queued = MHD_queue_response(call->connection, code, response);
     MHD_destroy_response(response);
@@ -99,6 +107,8 @@ enum MHD_Result respond_answer(struct call *call)
     unsigned code = http_code(call->x.status);
     if (code == MHD_HTTP_METHOD_NOT_ALLOWED)
         MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, call->route->allow);
+    if (code == MHD_HTTP_UNAUTHORIZED) /* RFC 6750, section 3: with one parameter at least */
+        MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"samplerd\"");
     if (code == MHD_HTTP_SERVICE_UNAVAILABLE)
         MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
     return send_response(call, code, "application/json", call->x.answer_length, response);
