@@ -12,7 +12,7 @@
  * Read an infer request of KServe v2 (Open Inference Protocol), with Triton's binary tensor data extension:
  * JSON, and behind it the bytes of those inputs that have no `data`, in their order.
  *
- *   body           [length] bytes, aligned for any type, NUMBERS_PADDING more may be looked at
+ *   body           [length] bytes; NUMBERS_PADDING more may be looked at
  *   header_length  bytes of the JSON, or KSERVE_ALL_JSON
  *   arena          empty; is given the room it needs and lends what out points at.  The caller frees it,
  *                  after an error too
