@@ -141,4 +141,21 @@ deps:
 	$$sudo apt-get update -qq && \
 	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing
 
+# build/samplerd-bench: timings without a server; simdjson is one of its baselines where it is installed.
+CXXFLAGS   ?= -O3 -g -march=native
+BENCH_OBJS := $(call objects,$(wildcard bench/*.c))
+BENCH_LINK  = $(CC)
+OBJS       += $(BENCH_OBJS)
+ifeq (yes,$(shell command -v $(CXX) >/dev/null && $(PKG_CONFIG) --exists simdjson && echo yes))
+BENCH_LINK  = $(CXX)
+BENCH_LIBS  = $(call pkg,--libs simdjson)
+$(BUILD)/bench/bench_numbers.o: CPPFLAGS += -DHAVE_SIMDJSON
+$(BUILD)/samplerd-bench: $(BUILD)/bench/simdjson_baseline.o
+$(BUILD)/bench/simdjson_baseline.o: bench/simdjson_baseline.cpp bench/simdjson_baseline.h
+	@mkdir -p $(@D)
+	$(CXX) -std=c++17 -I. -Wall -Wextra -Wshadow $(CPPFLAGS) $(CXXFLAGS) -c -o $@ $<
+endif
+$(BUILD)/samplerd-bench: $(BENCH_OBJS) $(BUILD)/libproto.a $(BUILD)/libcore.a
+	$(BENCH_LINK) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(BENCH_LIBS) $(PROTO_LIBS) $(CORE_LIBS)
+
 -include $(OBJS:.o=.d)

@@ -21,9 +21,11 @@ struct ranked {
     int32_t position;
 };
 
-/* ranked[n] = the positions 0 .. n-1 of z[n] in order.  Radix sort: stable, at most 4 passes, no worst case.
- */
+/* ranked[n] = the positions 0 .. n-1 of z[n] in order. */
 void rank_sort(const float *z, size_t n, struct ranked *ranked, struct arena *scratch);
+
+/* Sort by ascending key; equal keys stay in order.  Radix sort: at most 4 passes, no worst case. */
+void rank_sort_keys(struct ranked *ranked, size_t n, struct arena *scratch);
 
 /*
  * The k-th largest of z[n], 1 <= k <= n.

@@ -36,6 +36,7 @@ static enum status append(struct call *call, const char *data, size_t size)
 
 enum MHD_Result call_take(struct call *call, const char *data, size_t *size)
 {
+    call->record.request_bytes += *size;
     if (!call->refused && call->sample && append(call, data, *size) != STATUS_OK)
         refuse(call);
     if (call->refused || !call->sample) {
@@ -104,6 +105,7 @@ static enum MHD_Result submit(struct call *call)
     call->submitted = true;
     if (!conn_enter(call->conn, CONN_SAMPLING))
         return MHD_NO;
+    timeline_end(&x->timeline, STAGE_READ);
     if (collect_query(call) != STATUS_OK) {
         refuse(call);
         return respond_answer(call);
@@ -141,6 +143,7 @@ static struct call *call_create(struct http *http, struct MHD_Connection *connec
 void call_destroy(struct call *call)
 {
     struct http *http = call->http;
+    record_end(call);
     free(call->x.fields);
     exchange_fini(&call->x);
     free(call);
@@ -154,6 +157,7 @@ enum MHD_Result call_begin(struct http *http, struct MHD_Connection *connection,
     if (call == NULL)
         return MHD_NO;
     *out = call;
+    record_begin(call, method);
     bool framed = framing_judge(connection, method, version, &call->close, &call->x.error) == STATUS_OK;
     if (!framed || admission_judge(call, url, method) != STATUS_OK)
         refuse(call);

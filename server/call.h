@@ -4,6 +4,7 @@
 #include "server/conn.h"
 #include "server/exchange.h"
 #include "server/http.h"
+#include "server/record.h"
 
 #include <microhttpd.h>
 
@@ -27,6 +28,7 @@ struct call {
     bool submitted;            /* to the pool */
     unsigned timeout_ms;       /* from the whole request to its answer; 0: none */
     size_t swallowed;          /* bytes of a body that nobody needs */
+    struct record record;
     struct exchange x;
 };
 

@@ -26,9 +26,15 @@ struct config {
     unsigned kernels; /* index into config_kernels_names */
     unsigned queue_depth;
 
-    unsigned log_format; /* enum log_format */
-    unsigned log_level;  /* enum log_level */
+    unsigned log_format;    /* enum log_format */
+    unsigned log_level;     /* enum log_level */
+    unsigned log_requests;  /* enum config_log_requests */
+    unsigned server_timing; /* 1: on */
 };
+
+/* Requests that get a line in the log: "off", "errors", "all", NULL */
+enum config_log_requests { CONFIG_LOG_OFF, CONFIG_LOG_ERRORS, CONFIG_LOG_ALL };
+extern const char *const config_log_requests_names[];
 
 /* "auto", "generic", "avx2", "avx512", "neon", NULL */
 extern const char *const config_kernels_names[];

@@ -97,9 +97,12 @@ static enum status decode(struct exchange *x)
 
 static void decode_once(struct exchange *x)
 {
-    if (!x->decoded)
-        x->status = decode(x);
+    if (x->decoded)
+        return;
+    x->status = decode(x);
     x->decoded = true;
+    if (x->status == STATUS_OK)
+        timeline_end(&x->timeline, STAGE_PARSE);
 }
 
 static enum status late(struct error *err)
@@ -112,6 +115,7 @@ static size_t open_exchange(struct pool_job *job, struct sampler *sampler)
 {
     (void)sampler;
     struct exchange *x = exchange_of(job);
+    timeline_end(&x->timeline, STAGE_QUEUE);
     if (atomic_load(&x->expired))
         x->status = late(&x->error);
     else
@@ -157,6 +161,8 @@ static enum status encode(struct exchange *x)
 /* The body and its numbers have served, so the answer may use their room in the budget. */
 static void finish(struct exchange *x)
 {
+    if (timeline_has(&x->timeline, STAGE_PARSE))
+        timeline_end(&x->timeline, STAGE_SAMPLE);
     buffers_give(x->buffers, &x->numbers);
     buffers_give(x->buffers, &x->body);
     if (x->status == STATUS_OK)

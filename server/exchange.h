@@ -4,6 +4,7 @@
 #include "core/pool.h"
 #include "proto/raw.h"
 #include "server/buffers.h"
+#include "server/timeline.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,6 +19,7 @@ enum media { MEDIA_NONE, MEDIA_JSON, MEDIA_RAW };
  */
 struct exchange {
     struct pool_job job;
+    struct timeline timeline;
     struct buffers *buffers;
     size_t max_answer_bytes;
     enum media media;

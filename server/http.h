@@ -4,6 +4,7 @@
 #include "core/pool.h"
 #include "server/buffers.h"
 #include "server/config.h"
+#include "server/metrics.h"
 
 /*
  * The HTTP side: routes, bodies in, answers out, over libmicrohttpd's epoll threads.
@@ -16,6 +17,7 @@ struct http_options {
     const struct kernels *kernels;
     struct pool *pool;
     struct buffers *buffers;
+    struct metrics *metrics;
     int listen_fd; /* bound and listening; the server takes ownership */
     size_t io_threads;
 };

@@ -12,6 +12,7 @@
 #include "server/healthcheck.h"
 #include "server/http.h"
 #include "server/log.h"
+#include "server/pages.h"
 
 #include <errno.h>
 #include <semaphore.h>
@@ -27,6 +28,7 @@ struct service {
     const struct kernels *kernels;
     struct pool *pool;
     struct buffers *buffers;
+    struct metrics *metrics;
     struct http *http;
     size_t workers, io_threads;
 };
@@ -62,6 +64,7 @@ static enum status service_start(struct service *s, const struct config *config,
     mix_setup();
     if (buffers_create(config->max_inflight_bytes, config->max_inflight_bytes / 4, &s->buffers, err) !=
             STATUS_OK ||
+        metrics_create(pages_path, s->kernels->name, &s->metrics, err) != STATUS_OK ||
         pool_create(s->workers, config->queue_depth, s->kernels, &s->pool, err) != STATUS_OK) {
         close(listen_fd);
         return err->status;
@@ -71,6 +74,7 @@ static enum status service_start(struct service *s, const struct config *config,
         .kernels = s->kernels,
         .pool = s->pool,
         .buffers = s->buffers,
+        .metrics = s->metrics,
         .listen_fd = listen_fd,
         .io_threads = s->io_threads,
     };
@@ -83,6 +87,7 @@ static void service_stop(struct service *s)
     pool_destroy(s->pool);
     http_stop(s->http);
     buffers_destroy(s->buffers);
+    metrics_destroy(s->metrics);
 }
 
 /* Where the server really listens, and a line that can be pasted. */

@@ -33,6 +33,8 @@
     }
 
 const char *const config_kernels_names[] = {"auto", "generic", "avx2", "avx512", "neon", NULL};
+const char *const config_log_requests_names[] = {"off", "errors", "all", NULL};
+const char *const option_switch_words[] = {"off", "on", NULL};
 
 /* clang-format off */
 const struct option option_table[] = {
@@ -71,6 +73,10 @@ const struct option option_table[] = {
              "how an event is written to stderr, one line each"),
     OPT_ENUM("log", log_level, "info", log_level_names,
              "least level that is written"),
+    OPT_ENUM("log", log_requests, "off", config_log_requests_names,
+             "requests that get a line of their own; errors: those answered with 4xx or 5xx, or not at all"),
+    OPT_ENUM("log", server_timing, "off", option_switch_words,
+             "whether answers of /sample tell the time of their stages in a Server-Timing header"),
 };
 /* clang-format on */
 const size_t option_count = sizeof option_table / sizeof option_table[0];

@@ -34,7 +34,7 @@ static unsigned http_code(enum status status)
     return MHD_HTTP_INTERNAL_SERVER_ERROR;
 }
 
-static enum MHD_Result send_response(struct call *call, unsigned code, const char *content_type,
+static enum MHD_Result send_response(struct call *call, unsigned code, const char *content_type, size_t bytes,
                                      struct MHD_Response *response)
 {
     if (response == NULL)
@@ -46,6 +46,7 @@ static enum MHD_Result send_response(struct call *call, unsigned code, const cha
         MHD_destroy_response(response);
         return MHD_NO;
     }
+    record_answer(call, code, bytes, response);
     enum MHD_Result queued = MHD_queue_response(call->connection, code, response);
     MHD_destroy_response(response);
     return queued;
@@ -55,7 +56,7 @@ enum MHD_Result respond_text(struct call *call, unsigned code, const char *conte
 {
     struct MHD_Response *response =
         MHD_create_response_from_buffer(strlen(text), (void *)text, MHD_RESPMEM_MUST_COPY);
-    return send_response(call, code, content_type, response);
+    return send_response(call, code, content_type, strlen(text), response);
 }
 
 /* The free callback of a response: its buffer goes back to the lists. */
@@ -106,5 +107,5 @@ enum MHD_Result respond_answer(struct call *call)
         MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, call->route->allow);
     if (code == MHD_HTTP_SERVICE_UNAVAILABLE)
         MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
-    return send_response(call, code, "application/json", response);
+    return send_response(call, code, "application/json", call->x.answer_length, response);
 }
