@@ -169,6 +169,23 @@ class Framing(unittest.TestCase):
 
 
 class Connections(unittest.TestCase):
+    def test_max_connections(self):
+        """One more waits until there is room, then is served."""
+        with samplerd.Server("--max-connections", "3", "--io-threads", "2") as server:
+            clients = [server.connect() for _ in range(3)]
+            for client in clients:
+                self.assertEqual(client.sample(GOOD).status, 200)
+            with server.socket() as s:
+                s.sendall(request(LENGTH))
+                s.settimeout(0.5)
+                self.assertRaises(TimeoutError, s.recv, 1)
+                s.settimeout(samplerd.ANSWER_SECONDS)
+                self.assertEqual(clients[0].sample(GOOD).status, 200)
+                clients.pop().http.close()
+                self.assertEqual(answer_on(s).status, 200)
+            for client in clients:
+                client.http.close()
+
     def test_max_connections_per_ip(self):
         with samplerd.Server("--max-connections-per-ip", "3") as server:
             clients = [server.connect() for _ in range(3)]
@@ -199,13 +216,21 @@ def eventually(ask):
 ONE_WORKER = ("--workers", "1", "--request-timeout-ms", "0")
 
 
+def long_request():
+    """A second's work or more for one worker in a few MiB."""
+    body = samplerd.pack_rows([[i % 97 / 97 for i in range(2000)]]) * 1000
+    head = [b"POST /sample?vocab_size=2000&temperature=1&top_p=0.9&n=1024 HTTP/1.1", b"Host: x",
+            b"Content-Type: application/octet-stream"]
+    return request(b"Content-Length: %d" % len(body), head=head, body=body)
+
+
 class Busy:
     """Requests that keep the one worker of a server busy for seconds; leaving awaits their answers."""
 
     def __init__(self, server, count):
         self.sockets = [server.socket() for _ in range(count)]
         for s in self.sockets:
-            s.sendall(slow_request(300))
+            s.sendall(long_request())
 
     def finished(self):
         """Whether every one has some of its answer."""
@@ -264,14 +289,14 @@ class Deadlines(unittest.TestCase):
         with samplerd.Server("--workers", "1", "--request-timeout-ms", "100") as server, server.socket() as s:
             begin = time.monotonic()
             for _ in range(3):
-                s.sendall(slow_request(300))
+                s.sendall(long_request())
                 self.check_late(s)
             self.assertGreater(time.monotonic() - begin, 0.3)
             self.assertEqual(server.sample(GOOD).status, 200)
 
     def test_the_header_only_shortens(self):
         with samplerd.Server("--workers", "1", "--request-timeout-ms", "100") as server, server.socket() as s:
-            s.sendall(with_deadline(slow_request(300), 3600000))
+            s.sendall(with_deadline(long_request(), 3600000))
             self.check_late(s)
 
     def test_none(self):
@@ -279,7 +304,7 @@ class Deadlines(unittest.TestCase):
             self.assertEqual(server.sample(GOOD).status, 200)
             self.assertEqual(server.sample(GOOD, X_Request_Timeout_Ms="60000").status, 200)
             with server.socket() as s:
-                s.sendall(with_deadline(slow_request(300), 50))
+                s.sendall(with_deadline(long_request(), 50))
                 self.check_late(s)
 
     def test_a_malformed_header(self):
