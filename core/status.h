@@ -12,6 +12,7 @@ enum status {
     STATUS_UNSUPPORTED,  /* a media type nobody here reads: 415 */
     STATUS_NOT_FOUND,    /* 404 */
     STATUS_WRONG_METHOD, /* 405 */
+    STATUS_TIMEOUT,      /* the deadline of the request passed: 504 */
     STATUS_OVERLOADED,   /* full or draining; worth a retry: 503 */
     STATUS_NO_MEMORY,    /* 503 as well: less load may cure it */
     STATUS_INTERNAL      /* a bug: 500 */

@@ -187,6 +187,8 @@ static const char *type_of(enum status status)
     case STATUS_OVERLOADED:
     case STATUS_NO_MEMORY:
         return "overloaded_error";
+    case STATUS_TIMEOUT:
+        return "timeout_error";
     case STATUS_INTERNAL:
         return "server_error";
     default:

@@ -15,15 +15,26 @@ struct config {
     size_t max_inflight_bytes; /* >= max_body_bytes */
     size_t max_answer_bytes;
     unsigned max_connections;
+    unsigned max_connections_per_ip; /* 0: no limit */
+    unsigned header_timeout_ms;
+    unsigned body_timeout_ms;
+    unsigned request_timeout_ms; /* 0: none */
     unsigned idle_timeout_ms;
+    unsigned drain_delay_ms;
 
     unsigned workers; /* 0: one per usable CPU */
     unsigned kernels; /* index into config_kernels_names */
     unsigned queue_depth;
 
-    unsigned log_format; /* enum log_format */
-    unsigned log_level;  /* enum log_level */
+    unsigned log_format;    /* enum log_format */
+    unsigned log_level;     /* enum log_level */
+    unsigned log_requests;  /* enum config_log_requests */
+    unsigned server_timing; /* 1: on */
 };
+
+/* Requests that get a line in the log: "off", "errors", "all", NULL */
+enum config_log_requests { CONFIG_LOG_OFF, CONFIG_LOG_ERRORS, CONFIG_LOG_ALL };
+extern const char *const config_log_requests_names[];
 
 /* "auto", "generic", "avx2", "avx512", "neon", NULL */
 extern const char *const config_kernels_names[];

@@ -4,6 +4,7 @@
 #include "core/pool.h"
 #include "proto/raw.h"
 #include "server/buffers.h"
+#include "server/timeline.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,6 +19,7 @@ enum media { MEDIA_NONE, MEDIA_JSON, MEDIA_RAW };
  */
 struct exchange {
     struct pool_job job;
+    struct timeline timeline;
     struct buffers *buffers;
     size_t max_answer_bytes;
     enum media media;
@@ -31,7 +33,9 @@ struct exchange {
     struct sample_request request;
     struct sample_result result;
 
-    bool decoded;          /* request and result are set, or status says why not */
+    bool decoded;        /* request and result are set, or status says why not */
+    atomic_bool expired; /* nobody waits for the answer any more: rows that have not begun are left out */
+
     pthread_mutex_t mutex; /* guards error while rows run */
     enum status status;    /* STATUS_OK, or error says what is wrong */
     struct error error;    /* of the first bad row, when several are */
@@ -61,5 +65,12 @@ enum status exchange_submit(struct exchange *exchange, struct pool *pool, struct
  * Returns false when it is more: then submit it.  What is done by then is not done again.
  */
 bool exchange_try(struct exchange *exchange, struct sampler *sampler);
+
+/*
+ * The deadline has passed.  Returns true when the exchange waited for a worker: its answer is the error then,
+ * and `done` is not called.  Otherwise a worker is at it, and skips what it can; `done` is called as before,
+ * from then on or already.  From any thread.
+ */
+bool exchange_expire(struct exchange *exchange, struct pool *pool);
 
 #endif

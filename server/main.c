@@ -12,6 +12,7 @@
 #include "server/healthcheck.h"
 #include "server/http.h"
 #include "server/log.h"
+#include "server/pages.h"
 
 #include <errno.h>
 #include <semaphore.h>
@@ -19,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* What a served process is made of. */
@@ -26,12 +28,13 @@ struct service {
     const struct kernels *kernels;
     struct pool *pool;
     struct buffers *buffers;
+    struct metrics *metrics;
     struct http *http;
     size_t workers, io_threads;
 };
 
-/* Open connections may still bring a request that is on its way: none must have come twice this long. */
-#define QUIET_MS 25
+/* An open connection may still bring a request that is on its way: in a drain it is given this long. */
+#define QUIET_MS 100
 
 static enum status choose_kernels(const struct config *config, const struct kernels **out, struct error *err)
 {
@@ -61,6 +64,7 @@ static enum status service_start(struct service *s, const struct config *config,
     mix_setup();
     if (buffers_create(config->max_inflight_bytes, config->max_inflight_bytes / 4, &s->buffers, err) !=
             STATUS_OK ||
+        metrics_create(pages_path, s->kernels->name, &s->metrics, err) != STATUS_OK ||
         pool_create(s->workers, config->queue_depth, s->kernels, &s->pool, err) != STATUS_OK) {
         close(listen_fd);
         return err->status;
@@ -70,6 +74,7 @@ static enum status service_start(struct service *s, const struct config *config,
         .kernels = s->kernels,
         .pool = s->pool,
         .buffers = s->buffers,
+        .metrics = s->metrics,
         .listen_fd = listen_fd,
         .io_threads = s->io_threads,
     };
@@ -82,6 +87,7 @@ static void service_stop(struct service *s)
     pool_destroy(s->pool);
     http_stop(s->http);
     buffers_destroy(s->buffers);
+    metrics_destroy(s->metrics);
 }
 
 /* Where the server really listens, and a line that can be pasted. */
@@ -128,18 +134,35 @@ static void wait_for_signal(void)
         ;
 }
 
-/* Finish what was accepted.  Returns false when a second signal cuts it short. */
-static bool drain(struct http *http)
+/* Whether a signal comes within this time. */
+static bool signal_within(unsigned timeout_ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    uint64_t ns = (uint64_t)until.tv_nsec + (uint64_t)timeout_ms * 1000000;
+    until.tv_sec += (time_t)(ns / 1000000000);
+    until.tv_nsec = (long)(ns % 1000000000);
+    int waited;
+    do
+        waited = sem_clockwait(&stop_requests, CLOCK_MONOTONIC, &until);
+    while (waited != 0 && errno == EINTR);
+    return waited == 0;
+}
+
+/*
+ * Finish what was accepted: go on accepting while load balancers learn that we are not ready, every answer
+ * closing its connection; then take no more, and hang up on who asks for nothing, until nobody is left.
+ * Returns false when a second signal cuts it short.
+ */
+static bool drain(struct http *http, unsigned delay_ms)
 {
     http_drain(http);
+    if (signal_within(delay_ms))
+        return false;
     http_quiesce(http);
-    bool idle = false;
-    for (int quiet = 0; quiet < 2; quiet = idle ? quiet + 1 : 0) {
-        if (sem_trywait(&stop_requests) == 0)
+    while (http_hang_up_idle(http, QUIET_MS) > 0)
+        if (signal_within(QUIET_MS / 4))
             return false;
-        usleep(QUIET_MS * 1000);
-        idle = http_wait_idle(http, QUIET_MS);
-    }
     return true;
 }
 
@@ -152,7 +175,7 @@ static bool serve_until_signal(struct service *service, const struct address *ad
     print_banner(address);
     wait_for_signal();
     log_event(LOG_INFO, "stopping", log_text("signal", strsignal(last_signal)));
-    return drain(service->http);
+    return drain(service->http, http_options(service->http)->config->drain_delay_ms);
 }
 
 static int fail(const struct error *err)

@@ -33,6 +33,8 @@
     }
 
 const char *const config_kernels_names[] = {"auto", "generic", "avx2", "avx512", "neon", NULL};
+const char *const config_log_requests_names[] = {"off", "errors", "all", NULL};
+const char *const option_switch_words[] = {"off", "on", NULL};
 
 /* clang-format off */
 const struct option option_table[] = {
@@ -48,8 +50,19 @@ const struct option option_table[] = {
              "largest answer; judged before it is computed"),
     OPT_UINT("server", max_connections, "1024", 1, 65535, "connections",
              "most connections open at once"),
+    OPT_UINT("server", max_connections_per_ip, "0", 0, 65535, "connections",
+             "most connections open at once from one address, further ones are closed at once; 0: no limit"),
+    OPT_UINT("server", header_timeout_ms, "10000", 100, 3600000, "milliseconds",
+             "most time for the whole header of a request; then 408"),
+    OPT_UINT("server", body_timeout_ms, "30000", 100, 3600000, "milliseconds",
+             "most time for a whole body to come, then 408; and for a whole answer to be taken"),
+    OPT_UINT("server", request_timeout_ms, "30000", 0, 3600000, "milliseconds",
+             "most time from the last byte of a request to its answer, then 504; X-Request-Timeout-Ms may shorten it;"
+             " 0: no limit"),
     OPT_UINT("server", idle_timeout_ms, "60000", 1000, 3600000, "milliseconds",
              "when a silent connection is closed; rounded up to whole seconds"),
+    OPT_UINT("server", drain_delay_ms, "0", 0, 3600000, "milliseconds",
+             "how long to go on accepting connections after SIGTERM, with /readyz at 503; 5000 in Kubernetes"),
     OPT_UINT("sampler", workers, "0", 0, 1024, "threads",
              "threads that decode and sample; 0: one per usable CPU"),
     OPT_ENUM("sampler", kernels, "auto", config_kernels_names,
@@ -60,6 +73,10 @@ const struct option option_table[] = {
              "how an event is written to stderr, one line each"),
     OPT_ENUM("log", log_level, "info", log_level_names,
              "least level that is written"),
+    OPT_ENUM("log", log_requests, "off", config_log_requests_names,
+             "requests that get a line of their own; errors: those answered with 4xx or 5xx, or not at all"),
+    OPT_ENUM("log", server_timing, "off", option_switch_words,
+             "whether answers of /sample tell the time of their stages in a Server-Timing header"),
 };
 /* clang-format on */
 const size_t option_count = sizeof option_table / sizeof option_table[0];

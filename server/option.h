@@ -28,6 +28,9 @@ struct option {
     const char *help;         /* what it sets and what its special values mean */
 };
 
+/* The words of a key that is off (0) or on (1). */
+extern const char *const option_switch_words[];
+
 /* Every option, in the order of the INI file: those of one section stand together. */
 extern const struct option option_table[];
 extern const size_t option_count;

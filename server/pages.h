@@ -14,4 +14,12 @@ struct route {
 /* The route of a path, or NULL. */
 const struct route *pages_find(const char *path);
 
+/*
+ * The place of a route in the list of all; of NULL, which is no route, one behind.  The label of its metrics.
+ */
+size_t pages_place(const struct route *route);
+
+/* The path at a place; NULL behind the last. */
+const char *pages_path(size_t place);
+
 #endif

@@ -23,6 +23,8 @@ static unsigned http_code(enum status status)
         return MHD_HTTP_NOT_FOUND;
     case STATUS_WRONG_METHOD:
         return MHD_HTTP_METHOD_NOT_ALLOWED;
+    case STATUS_TIMEOUT:
+        return MHD_HTTP_GATEWAY_TIMEOUT;
     case STATUS_OVERLOADED:
     case STATUS_NO_MEMORY:
         return MHD_HTTP_SERVICE_UNAVAILABLE;
@@ -32,7 +34,7 @@ static unsigned http_code(enum status status)
     return MHD_HTTP_INTERNAL_SERVER_ERROR;
 }
 
-static enum MHD_Result send_response(struct call *call, unsigned code, const char *content_type,
+static enum MHD_Result send_response(struct call *call, unsigned code, const char *content_type, size_t bytes,
                                      struct MHD_Response *response)
 {
     if (response == NULL)
@@ -40,6 +42,11 @@ static enum MHD_Result send_response(struct call *call, unsigned code, const cha
     MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
     if (call->close || http_draining(call->http))
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    if (!conn_enter(call->conn, CONN_ANSWER)) {
+        MHD_destroy_response(response);
+        return MHD_NO;
+    }
+    record_answer(call, code, bytes, response);
     enum MHD_Result queued = MHD_queue_response(call->connection, code, response);
     MHD_destroy_response(response);
     return queued;
@@ -49,7 +56,7 @@ enum MHD_Result respond_text(struct call *call, unsigned code, const char *conte
 {
     struct MHD_Response *response =
         MHD_create_response_from_buffer(strlen(text), (void *)text, MHD_RESPMEM_MUST_COPY);
-    return send_response(call, code, content_type, response);
+    return send_response(call, code, content_type, strlen(text), response);
 }
 
 /* The free callback of a response: its buffer goes back to the lists. */
@@ -100,5 +107,5 @@ enum MHD_Result respond_answer(struct call *call)
         MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, call->route->allow);
     if (code == MHD_HTTP_SERVICE_UNAVAILABLE)
         MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
-    return send_response(call, code, "application/json", response);
+    return send_response(call, code, "application/json", call->x.answer_length, response);
 }

@@ -68,6 +68,8 @@ START_TEST(defaults)
     ck_assert_uint_eq(config.queue_depth, 256);
     ck_assert_uint_eq(config.log_format, LOG_TEXT);
     ck_assert_uint_eq(config.log_level, LOG_INFO);
+    ck_assert_uint_eq(config.log_requests, CONFIG_LOG_OFF);
+    ck_assert_uint_eq(config.server_timing, 0);
 }
 END_TEST
 
