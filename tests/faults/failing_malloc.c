@@ -1,9 +1,9 @@
 /*
  * An allocator that fails when told to, for LD_PRELOAD.
  *
- * FAILING_MALLOC names a file of three native int64: countdown, count, failed.  Whoever maps it arms it by setting
- * countdown to N > 0: the Nth allocation from then on fails, and with a negative -N so do all later ones, until it
- * is set to 0.  count is how many were asked for while armed, failed how many of them failed.
+ * FAILING_MALLOC names a file of three native int64: countdown, count, failed.  Whoever maps it arms it by
+ * setting countdown to N > 0: the Nth allocation from then on fails, and with a negative -N so do all later
+ * ones, until it is set to 0.  count is how many were asked for while armed, failed how many of them failed.
  */
 #include <errno.h>
 #include <fcntl.h>

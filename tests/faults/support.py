@@ -18,11 +18,6 @@ GOOD = {"logits": [[10, 8, 6, 3]], "temperature": 0.8, "top_k": 2, "seed": 7}
 FAILURES = (OSError, http.client.HTTPException)
 
 
-def has_option(name):
-    """Whether the program has this key."""
-    return f"--{name}" in samplerd.run("--help").stdout
-
-
 def free_port():
     """A port of 127.0.0.1 that was free just now."""
     with socket.socket() as s:

@@ -8,7 +8,7 @@ import threading
 import time
 import unittest
 
-from support import GOOD, Threads, await_true, descriptors, has_option, head, percentile, samplerd
+from support import GOOD, Threads, await_true, descriptors, head, percentile, samplerd
 
 
 def finish(s):
@@ -105,14 +105,13 @@ class DroppedConnections(unittest.TestCase):
     """
 
     CONNECTIONS, AT_ONCE = 10_000, 200
-    TIMEOUTS = ("idle-timeout-ms", "header-timeout-ms", "body-timeout-ms")
+    TIMEOUTS = ("--idle-timeout-ms", "1000", "--header-timeout-ms", "1000", "--body-timeout-ms", "1000")
     RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close by RST
 
     def test_no_descriptor_is_left(self):
         body = json.dumps(GOOD).encode()
         beginnings = (b"", b"POST /sam", head(len(body)), head(len(body)) + body[:9], head(len(body)) + body)
-        flags = [flag for name in self.TIMEOUTS if has_option(name) for flag in (f"--{name}", "1000")]
-        with samplerd.Server(*flags) as server:
+        with samplerd.Server(*self.TIMEOUTS) as server:
             pid = server.process.pid
             server.sample(GOOD)
             time.sleep(0.2)

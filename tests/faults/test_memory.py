@@ -131,6 +131,7 @@ request = function() n = n + 1; return kinds[n % 2 + 1] end
 """
 
 
+@unittest.skipIf(sanitized(), "a sanitizer keeps what is freed")
 class FlatMemory(unittest.TestCase):
     """Resident memory after ten thousand requests and after a million differs by less than 5 %."""
 
