@@ -184,6 +184,8 @@ size_t encode_answer(const struct sample_request *request, const struct sample_r
 static const char *type_of(enum status status)
 {
     switch (status) {
+    case STATUS_UNAUTHORIZED:
+        return "authentication_error";
     case STATUS_OVERLOADED:
     case STATUS_NO_MEMORY:
         return "overloaded_error";

@@ -54,6 +54,15 @@ static enum status judge_length(struct call *call)
     return buffers_take(call->x.buffers, first < limit ? first : limit, &call->x.body, &call->x.error);
 }
 
+/* Whoever is unknown learns nothing, not even what there is. */
+static enum status judge_caller(struct call *call)
+{
+    if (call->admin || (call->route != NULL && (call->route->reach & ROUTE_OPEN) != 0))
+        return STATUS_OK;
+    return access_judge(http_options(call->http)->access,
+                        header(call->connection, MHD_HTTP_HEADER_AUTHORIZATION), &call->x.error);
+}
+
 /* X-Request-Timeout-Ms: a client may wait less than request_timeout_ms, never more. */
 static enum status judge_timeout(struct call *call)
 {
@@ -76,7 +85,10 @@ static enum status judge_timeout(struct call *call)
 enum status admission_judge(struct call *call, const char *url, const char *method)
 {
     struct error *err = &call->x.error;
-    call->route = pages_find(url);
+    const struct config *config = http_options(call->http)->config;
+    call->route = pages_find(url, call->admin, config->admin_listen[0] != '\0');
+    if (judge_caller(call) != STATUS_OK)
+        return err->status;
     if (call->route == NULL)
         return error_set(
             err, STATUS_NOT_FOUND, "not_found",

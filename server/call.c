@@ -150,13 +150,14 @@ void call_destroy(struct call *call)
     http_count(http, -1);
 }
 
-enum MHD_Result call_begin(struct http *http, struct MHD_Connection *connection, const char *url,
+enum MHD_Result call_begin(struct http *http, bool admin, struct MHD_Connection *connection, const char *url,
                            const char *method, const char *version, struct call **out)
 {
     struct call *call = call_create(http, connection);
     if (call == NULL)
         return MHD_NO;
     *out = call;
+    call->admin = admin;
     record_begin(call, method);
     bool framed = framing_judge(connection, method, version, &call->close, &call->x.error) == STATUS_OK;
     if (!framed || admission_judge(call, url, method) != STATUS_OK)

@@ -22,6 +22,7 @@ struct call {
     struct MHD_Connection *connection;
     struct conn *conn;
     const struct route *route; /* NULL when the path has none */
+    bool admin;                /* came by admin_listen */
     bool sample;               /* to be sampled, unless refused */
     bool refused;              /* x.error says why */
     bool close;                /* the connection, after the answer */
@@ -33,7 +34,7 @@ struct call {
 };
 
 /* Headers have come.  *out is set unless memory is short; the answer may be queued already. */
-enum MHD_Result call_begin(struct http *http, struct MHD_Connection *connection, const char *url,
+enum MHD_Result call_begin(struct http *http, bool admin, struct MHD_Connection *connection, const char *url,
                            const char *method, const char *version, struct call **out);
 
 /* A piece of the body has come. */

@@ -7,10 +7,14 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#define CONFIG_PATH_BYTES 161 /* key, path and blanks fit a line of the INI file, which inih cuts at 198 */
+
 /* The settings in force; plain data, nothing to free.  server/option.c has each key's range and default. */
 struct config {
     char listen[ADDRESS_TEXT_BYTES]; /* as written; address_parse() accepts it */
-    unsigned io_threads;             /* 0: automatic */
+    unsigned unix_socket_mode;
+    char admin_listen[ADDRESS_TEXT_BYTES]; /* or "" */
+    unsigned io_threads;                   /* 0: automatic */
     size_t max_body_bytes;
     size_t max_inflight_bytes; /* >= max_body_bytes */
     size_t max_answer_bytes;
@@ -21,6 +25,12 @@ struct config {
     unsigned request_timeout_ms; /* 0: none */
     unsigned idle_timeout_ms;
     unsigned drain_delay_ms;
+
+    char token_file[CONFIG_PATH_BYTES];    /* or "", as the following */
+    unsigned allow_anonymous;              /* 0 or 1 */
+    char tls_cert_file[CONFIG_PATH_BYTES]; /* both of these or neither; */
+    char tls_key_file[CONFIG_PATH_BYTES];
+    char tls_client_ca_file[CONFIG_PATH_BYTES]; /* only with them */
 
     unsigned workers; /* 0: one per usable CPU */
     unsigned kernels; /* index into config_kernels_names */

@@ -2,6 +2,7 @@
 #define SERVER_HTTP_H
 
 #include "core/pool.h"
+#include "server/access.h"
 #include "server/buffers.h"
 #include "server/config.h"
 #include "server/metrics.h"
@@ -17,12 +18,14 @@ struct http_options {
     const struct kernels *kernels;
     struct pool *pool;
     struct buffers *buffers;
+    struct access *access;
     struct metrics *metrics;
     int listen_fd; /* bound and listening; the server takes ownership */
+    int admin_fd;  /* the same for admin_listen, or -1 */
     size_t io_threads;
 };
 
-/* Start serving.  Errors: STATUS_NO_MEMORY, STATUS_INTERNAL; the socket is then closed. */
+/* Start serving.  Errors: STATUS_NO_MEMORY, STATUS_INTERNAL; the sockets are then closed. */
 enum status http_start(const struct http_options *options, struct http **out, struct error *err);
 
 const struct http_options *http_options(const struct http *http);

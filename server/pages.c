@@ -65,15 +65,26 @@ static enum MHD_Result metrics(struct call *call)
 }
 
 static const struct route routes[] = {
-    {"/sample", "POST", NULL},        {"/livez", "GET, HEAD", livez},     {"/readyz", "GET, HEAD", readyz},
-    {"/healthz", "GET, HEAD", livez}, {"/version", "GET, HEAD", version}, {"/metrics", "GET, HEAD", metrics},
+    {"/sample", "POST", NULL, 0},
+    {"/livez", "GET, HEAD", livez, ROUTE_OPEN | ROUTE_ADMIN},
+    {"/readyz", "GET, HEAD", readyz, ROUTE_OPEN | ROUTE_ADMIN},
+    {"/healthz", "GET, HEAD", livez, ROUTE_OPEN | ROUTE_ADMIN},
+    {"/version", "GET, HEAD", version, 0},
+    {"/metrics", "GET, HEAD", metrics, ROUTE_ADMIN | ROUTE_MOVES},
 };
 #define NUM_ROUTES (sizeof routes / sizeof routes[0])
 
-const struct route *pages_find(const char *path)
+static bool is_here(const struct route *route, bool admin, bool has_admin)
+{
+    if (admin)
+        return (route->reach & ROUTE_ADMIN) != 0;
+    return !has_admin || (route->reach & ROUTE_MOVES) == 0;
+}
+
+const struct route *pages_find(const char *path, bool admin, bool has_admin)
 {
     for (size_t i = 0; i < NUM_ROUTES; i++)
-        if (strcmp(routes[i].path, path) == 0)
+        if (strcmp(routes[i].path, path) == 0 && is_here(&routes[i], admin, has_admin))
             return &routes[i];
     return NULL;
 }

@@ -19,6 +19,8 @@ static unsigned http_code(enum status status)
         return MHD_HTTP_CONTENT_TOO_LARGE;
     case STATUS_UNSUPPORTED:
         return MHD_HTTP_UNSUPPORTED_MEDIA_TYPE;
+    case STATUS_UNAUTHORIZED:
+        return MHD_HTTP_UNAUTHORIZED;
     case STATUS_NOT_FOUND:
         return MHD_HTTP_NOT_FOUND;
     case STATUS_WRONG_METHOD:
@@ -105,6 +107,8 @@ enum MHD_Result respond_answer(struct call *call)
     unsigned code = http_code(call->x.status);
     if (code == MHD_HTTP_METHOD_NOT_ALLOWED)
         MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, call->route->allow);
+    if (code == MHD_HTTP_UNAUTHORIZED) /* RFC 6750, section 3: with one parameter at least */
+        MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"samplerd\"");
     if (code == MHD_HTTP_SERVICE_UNAVAILABLE)
         MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
     return send_response(call, code, "application/json", call->x.answer_length, response);
