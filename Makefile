@@ -32,10 +32,10 @@ ISA_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mprefer-v
 
 # Asked only when a recipe needs it, since `make deps` may install it in the same run.
 pkg         = $(shell $(PKG_CONFIG) $(1))
-PKG_CFLAGS  = $(eval PKG_CFLAGS := $(call pkg,--cflags openblas libcjson nettle libmicrohttpd inih check))$(PKG_CFLAGS)
+PKG_CFLAGS  = $(eval PKG_CFLAGS := $(call pkg,--cflags openblas libcjson libmicrohttpd gnutls nettle inih check))$(PKG_CFLAGS)
 CORE_LIBS   = $(call pkg,--libs openblas) -lm -pthread
 PROTO_LIBS  = $(call pkg,--libs libcjson nettle)
-SERVER_LIBS = $(call pkg,--libs libmicrohttpd inih)
+SERVER_LIBS = $(call pkg,--libs libmicrohttpd gnutls nettle inih)
 CHECK_LIBS  = $(call pkg,--libs check libcjson)
 
 KERNEL_SOURCE := core/kernels_table.c
@@ -47,7 +47,7 @@ SERVER_OBJS   := $(call objects,$(filter-out server/main.c,$(wildcard server/*.c
 TESTS         := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 OBJS          := $(CORE_OBJS) $(PROTO_OBJS) $(SERVER_OBJS) $(BUILD)/server/main.o $(TESTS:%=%.o)
 
-.PHONY: all deps run test check blackbox asan tsan lint format install uninstall clean
+.PHONY: all deps deps-bench run test check blackbox asan tsan bench bench-quick lint format install uninstall clean
 all: $(BUILD)/samplerd
 
 $(BUILD)/samplerd: $(BUILD)/server/main.o $(BUILD)/libserver.a $(BUILD)/libproto.a $(BUILD)/libcore.a
@@ -115,30 +115,68 @@ lint:
 format:
 	clang-format -i $(wildcard */*.[ch])
 
+# The unit files name the program where it is installed.
+UNIT_DIR = $(PREFIX)/lib/systemd/system
+UNITS   := samplerd.service samplerd.socket
 install: $(BUILD)/samplerd
 	install -D -m 755 $(BUILD)/samplerd $(DESTDIR)$(PREFIX)/bin/samplerd
 	install -D -m 644 config.example.ini $(DESTDIR)$(PREFIX)/share/doc/samplerd/config.example.ini
 	install -D -m 644 README.md $(DESTDIR)$(PREFIX)/share/doc/samplerd/README.md
 	install -D -m 644 LICENSE $(DESTDIR)$(PREFIX)/share/doc/samplerd/LICENSE
+	install -d $(DESTDIR)$(UNIT_DIR)
+	for u in $(UNITS); do sed 's|/usr/local|$(PREFIX)|g' packaging/systemd/$$u >$(DESTDIR)$(UNIT_DIR)/$$u && \
+	    chmod 644 $(DESTDIR)$(UNIT_DIR)/$$u || exit 1; done
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/samplerd
+	rm -f $(DESTDIR)$(PREFIX)/bin/samplerd $(UNITS:%=$(DESTDIR)$(UNIT_DIR)/%)
 	rm -rf $(DESTDIR)$(PREFIX)/share/doc/samplerd
 clean:
 	rm -rf build
 
-# Debian packages: to build, and to test.
-DEPS := gcc libc6-dev pkg-config libmicrohttpd-dev libcjson-dev nettle-dev libinih-dev libopenblas-dev \
-        librandom123-dev check python3 curl
-deps:
-	@if ! command -v apt-get >/dev/null; then \
-	    echo "This is no Debian. samplerd needs a C11 compiler, GNU make, pkg-config, libmicrohttpd >= 0.9.71, cJSON,"; \
-	    echo "nettle, inih, OpenBLAS and the Random123 headers; its tests need check, Python 3 and curl."; exit 0; fi; \
-	missing=; for p in $(DEPS); do \
+# Debian packages: to build and to test; and what `make bench` needs on top.
+DEPS       := gcc libc6-dev pkg-config libmicrohttpd-dev libgnutls28-dev nettle-dev libcjson-dev libinih-dev \
+              libopenblas-dev librandom123-dev check python3 curl openssl
+DEPS_BENCH := wrk gnuplot-nox libsimdjson-dev
+deps: PACKAGES := $(DEPS)
+deps: ELSEWHERE := samplerd needs a C11 compiler, GNU make, pkg-config, libmicrohttpd >= 0.9.71 with \
+                   GnuTLS, nettle, cJSON, inih, OpenBLAS and the Random123 headers; its tests need check, Python 3, \
+                   curl and openssl.
+deps-bench: PACKAGES := $(DEPS_BENCH)
+deps-bench: ELSEWHERE := The benchmarks need wrk, gnuplot and simdjson.
+deps-bench: | $(filter deps,$(MAKECMDGOALS))
+deps deps-bench:
+	@if ! command -v apt-get >/dev/null; then echo "This is no Debian. $(ELSEWHERE)"; exit 0; fi; \
+	missing=; for p in $(PACKAGES); do \
 	    dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q '^install ok installed' || missing="$$missing $$p"; done; \
 	if [ -z "$$missing" ]; then echo "Every package that samplerd needs is here."; exit 0; fi; \
 	echo "Installing:$$missing"; \
 	sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
 	$$sudo apt-get update -qq && \
 	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing
+
+# build/samplerd-bench: timings without a server; simdjson is one of its baselines where it is installed.
+CXXFLAGS   ?= -O3 -g -march=native
+BENCH_OBJS := $(call objects,$(filter-out bench/sink.c bench/cjson_parse.c,$(wildcard bench/*.c)))
+BENCH_LINK  = $(CC)
+OBJS       += $(BENCH_OBJS)
+ifeq (yes,$(shell command -v $(CXX) >/dev/null && $(PKG_CONFIG) --exists simdjson && echo yes))
+BENCH_LINK  = $(CXX)
+BENCH_LIBS  = $(call pkg,--libs simdjson)
+$(BUILD)/bench/bench_numbers.o: override CPPFLAGS += -DHAVE_SIMDJSON
+$(BUILD)/samplerd-bench: $(BUILD)/bench/simdjson_baseline.o
+$(BUILD)/bench/simdjson_baseline.o: bench/simdjson_baseline.cpp bench/simdjson_baseline.h
+	@mkdir -p $(@D)
+	$(CXX) -std=c++17 -I. -Wall -Wextra -Wshadow $(CPPFLAGS) $(CXXFLAGS) -c -o $@ $<
+endif
+$(BUILD)/samplerd-bench: $(BENCH_OBJS) $(BUILD)/libproto.a $(BUILD)/libcore.a
+	$(BENCH_LINK) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(BENCH_LIBS) $(PROTO_LIBS) $(CORE_LIBS)
+
+# Timings of core, numbers and the whole server: table.md and plots in build/bench/ (README, "Speed").
+BENCH := $(BUILD)/bench/sink $(BUILD)/bench/cjson_parse
+bench bench-quick: $(BUILD)/samplerd $(BUILD)/samplerd-bench $(BENCH)
+	$(PYTHON) bench/run.py --build $(BUILD) $(if $(filter bench-quick,$@),--quick) $(ARGS)
+$(BENCH): %: %.o
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(SERVER_LIBS) $(PROTO_LIBS)
+$(BENCH:%=%.o): | $(filter deps deps-bench,$(MAKECMDGOALS))
+OBJS += $(BENCH:%=%.o)
 
 -include $(OBJS:.o=.d)

@@ -68,9 +68,12 @@ static void radix_sort(struct ranked *ranked, size_t n, struct arena *scratch)
 void rank_sort_keys(struct ranked *ranked, size_t n, struct arena *scratch)
 {
     size_t mark = arena_mark(scratch);
+    uint32_t differ = 0;
+    for (size_t i = 1; i < n; i++)
+        differ |= ranked[i].key ^ ranked[0].key;
     if (n <= 48)
         insertion_sort(ranked, n);
-    else
+    else if (differ != 0) /* all ties are in order already */
         radix_sort(ranked, n, scratch);
     arena_release(scratch, mark);
 }
@@ -101,7 +104,7 @@ static float kth_by_counting(const struct kernels *kernels, const float *z, size
     struct bracket b = {.z = z, .w = NULL, .n = n, .max = kernels->max(z, n)};
     bracket_find(&b, (double)k - 0.5, FEW, kernels, scratch);
     float kth = order_float((int32_t)b.low);
-    if (b.high - b.low > 1)
+    if (!bracket_is_tie(&b))
         kth = kth_by_sort(b.z, b.n, k - (size_t)b.above, scratch);
     arena_release(scratch, mark);
     return kth;

@@ -83,7 +83,7 @@ struct sample_request {
 };
 
 /*
- * What was sampled; the owner of the request allocates it (request_result_size() bytes).
+ * What was sampled; made by sampler_result_init().
  * max_candidates = min(top_candidates, vocab_size).
  */
 struct sample_result {

@@ -214,9 +214,13 @@ size_t encode_ids(const struct sample_request *request, const struct sample_resu
 static const char *type_of(enum status status)
 {
     switch (status) {
+    case STATUS_UNAUTHORIZED:
+        return "authentication_error";
     case STATUS_OVERLOADED:
     case STATUS_NO_MEMORY:
         return "overloaded_error";
+    case STATUS_TIMEOUT:
+        return "timeout_error";
     case STATUS_INTERNAL:
         return "server_error";
     default:

@@ -3,6 +3,7 @@
 #include "server/pages.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -82,10 +83,41 @@ static enum status judge_length(struct call *call)
     return buffers_take(call->x.buffers, first < limit ? first : limit, &call->x.body, &call->x.error);
 }
 
+/* Whoever is unknown learns nothing, not even what there is. */
+static enum status judge_caller(struct call *call)
+{
+    if (call->admin || (call->route != NULL && (call->route->reach & ROUTE_OPEN) != 0))
+        return STATUS_OK;
+    return access_judge(http_options(call->http)->access,
+                        header(call->connection, MHD_HTTP_HEADER_AUTHORIZATION), &call->x.error);
+}
+
+/* X-Request-Timeout-Ms: a client may wait less than request_timeout_ms, never more. */
+static enum status judge_timeout(struct call *call)
+{
+    const char *text = header(call->connection, ADMISSION_TIMEOUT_HEADER);
+    if (text == NULL)
+        return STATUS_OK;
+    size_t digits = strspn(text, "0123456789");
+    unsigned long long ms = strtoull(text, NULL, 10); /* too large a number is ULLONG_MAX */
+    if (digits == 0 || text[digits] != '\0' || ms == 0) {
+        error_set(&call->x.error, STATUS_INVALID, "out_of_range",
+                  ADMISSION_TIMEOUT_HEADER " is \"%.40s\"; it must be a whole number of milliseconds from 1",
+                  text);
+        return error_at(&call->x.error, ADMISSION_TIMEOUT_HEADER, ERROR_NO_ROW);
+    }
+    unsigned most = call->timeout_ms == 0 ? UINT_MAX : call->timeout_ms;
+    call->timeout_ms = ms < most ? (unsigned)ms : most;
+    return STATUS_OK;
+}
+
 enum status admission_judge(struct call *call, const char *url, const char *method)
 {
     struct error *err = &call->x.error;
-    call->route = pages_find(url);
+    const struct config *config = http_options(call->http)->config;
+    call->route = pages_find(url, call->admin, config->admin_listen[0] != '\0');
+    if (judge_caller(call) != STATUS_OK)
+        return err->status;
     if (call->route == NULL)
         return error_set(
             err, STATUS_NOT_FOUND, "not_found",
@@ -98,7 +130,7 @@ enum status admission_judge(struct call *call, const char *url, const char *meth
                          call->route->path, call->route->allow, method);
     if (!call->sample)
         return STATUS_OK;
-    if (judge_media(call) != STATUS_OK || judge_accept(call) != STATUS_OK)
+    if (judge_media(call) != STATUS_OK || judge_accept(call) != STATUS_OK || judge_timeout(call) != STATUS_OK)
         return err->status;
     return judge_length(call);
 }

@@ -140,16 +140,29 @@ static enum status decode(struct exchange *x)
 
 static void decode_once(struct exchange *x)
 {
-    if (!x->decoded)
-        x->status = decode(x);
+    if (x->decoded)
+        return;
+    x->status = decode(x);
     x->decoded = true;
+    if (x->status == STATUS_OK)
+        timeline_end(&x->timeline, STAGE_PARSE);
+}
+
+static enum status late(struct error *err)
+{
+    return error_set(err, STATUS_TIMEOUT, "deadline_exceeded",
+                     "the deadline of the request passed before it was answered");
 }
 
 static size_t open_exchange(struct pool_job *job, struct sampler *sampler)
 {
     (void)sampler;
     struct exchange *x = exchange_of(job);
-    decode_once(x);
+    timeline_end(&x->timeline, STAGE_QUEUE);
+    if (atomic_load(&x->expired))
+        x->status = late(&x->error);
+    else
+        decode_once(x);
     return x->status == STATUS_OK ? x->request.batch_size : 0;
 }
 
@@ -168,6 +181,11 @@ static void run_row(struct pool_job *job, size_t row, struct sampler *sampler)
 {
     struct exchange *x = exchange_of(job);
     struct error err;
+    if (atomic_load_explicit(&x->expired, memory_order_relaxed)) {
+        late(&err);
+        keep_error(x, &err);
+        return;
+    }
     if (sampler_reserve(sampler, &x->request, &err) != STATUS_OK ||
         sampler_run_row(sampler, &x->request, row, &x->result, &err) != STATUS_OK)
         keep_error(x, &err);
@@ -187,6 +205,8 @@ static enum status encode(struct exchange *x)
 /* The body and its numbers have served, so the answer may use their room in the budget. */
 static void finish(struct exchange *x)
 {
+    if (timeline_has(&x->timeline, STAGE_PARSE))
+        timeline_end(&x->timeline, STAGE_SAMPLE);
     return_loans(x);
     buffers_give(x->buffers, &x->body);
     if (x->status == STATUS_OK)
@@ -209,6 +229,18 @@ enum status exchange_submit(struct exchange *x, struct pool *pool, struct error 
     x->job.row = run_row;
     x->job.close = close_exchange;
     return pool_submit(pool, &x->job, err);
+}
+
+bool exchange_expire(struct exchange *x, struct pool *pool)
+{
+    atomic_store(&x->expired, true);
+    if (!pool_withdraw(pool, &x->job))
+        return false;
+    late(&x->error);
+    return_loans(x);
+    buffers_give(x->buffers, &x->body);
+    exchange_answer_error(x);
+    return true;
 }
 
 /* Waking a worker and being woken again takes about as long as this. */

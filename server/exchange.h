@@ -6,11 +6,12 @@
 #include "proto/raw.h"
 #include "server/accept.h"
 #include "server/buffers.h"
+#include "server/timeline.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* What a body is, by its Content-Type. */
+/* What a body is, by its Content-Type; the label `media` of the metrics has the same order. */
 enum media { MEDIA_NONE, MEDIA_JSON, MEDIA_RAW, MEDIA_NPY, MEDIA_SAFETENSORS };
 
 /*
@@ -20,6 +21,7 @@ enum media { MEDIA_NONE, MEDIA_JSON, MEDIA_RAW, MEDIA_NPY, MEDIA_SAFETENSORS };
  */
 struct exchange {
     struct pool_job job;
+    struct timeline timeline;
     struct buffers *buffers;
     size_t max_answer_bytes;
     enum media media;
@@ -36,7 +38,9 @@ struct exchange {
     struct sample_request request;
     struct sample_result result;
 
-    bool decoded;          /* request and result are set, or status says why not */
+    bool decoded;        /* request and result are set, or status says why not */
+    atomic_bool expired; /* nobody waits for the answer any more: rows that have not begun are left out */
+
     pthread_mutex_t mutex; /* guards error while rows run */
     enum status status;    /* STATUS_OK, or error says what is wrong */
     struct error error;    /* of the first bad row, when several are */
@@ -66,5 +70,12 @@ enum status exchange_submit(struct exchange *exchange, struct pool *pool, struct
  * Returns false when it is more: then submit it.  What is done by then is not done again.
  */
 bool exchange_try(struct exchange *exchange, struct sampler *sampler);
+
+/*
+ * The deadline has passed.  Returns true when the exchange waited for a worker: its answer is the error then,
+ * and `done` is not called.  Otherwise a worker is at it, and skips what it can; `done` is called as before,
+ * from then on or already.  From any thread.
+ */
+bool exchange_expire(struct exchange *exchange, struct pool *pool);
 
 #endif

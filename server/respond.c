@@ -23,10 +23,14 @@ static unsigned http_code(enum status status)
         return MHD_HTTP_UNSUPPORTED_MEDIA_TYPE;
     case STATUS_UNACCEPTABLE:
         return MHD_HTTP_NOT_ACCEPTABLE;
+    case STATUS_UNAUTHORIZED:
+        return MHD_HTTP_UNAUTHORIZED;
     case STATUS_NOT_FOUND:
         return MHD_HTTP_NOT_FOUND;
     case STATUS_WRONG_METHOD:
         return MHD_HTTP_METHOD_NOT_ALLOWED;
+    case STATUS_TIMEOUT:
+        return MHD_HTTP_GATEWAY_TIMEOUT;
     case STATUS_OVERLOADED:
     case STATUS_NO_MEMORY:
         return MHD_HTTP_SERVICE_UNAVAILABLE;
@@ -36,7 +40,7 @@ static unsigned http_code(enum status status)
     return MHD_HTTP_INTERNAL_SERVER_ERROR;
 }
 
-static enum MHD_Result send_response(struct call *call, unsigned code, const char *content_type,
+static enum MHD_Result send_response(struct call *call, unsigned code, const char *content_type, size_t bytes,
                                      struct MHD_Response *response)
 {
     if (response == NULL)
@@ -44,6 +48,11 @@ static enum MHD_Result send_response(struct call *call, unsigned code, const cha
     MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
     if (call->close || http_draining(call->http))
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    if (!conn_enter(call->conn, CONN_ANSWER)) {
+        MHD_destroy_response(response);
+        return MHD_NO;
+    }
+    record_answer(call, code, bytes, response);
     enum MHD_Result queued = MHD_queue_response(call->connection, code, response);
     MHD_destroy_response(response);
     return queued;
@@ -53,7 +62,7 @@ enum MHD_Result respond_text(struct call *call, unsigned code, const char *conte
 {
     struct MHD_Response *response =
         MHD_create_response_from_buffer(strlen(text), (void *)text, MHD_RESPMEM_MUST_COPY);
-    return send_response(call, code, content_type, response);
+    return send_response(call, code, content_type, strlen(text), response);
 }
 
 /* The free callback of a response: its buffer goes back to the lists. */
@@ -111,10 +120,12 @@ enum MHD_Result respond_answer(struct call *call)
     unsigned code = http_code(call->x.status);
     if (code == MHD_HTTP_METHOD_NOT_ALLOWED)
         MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, call->route->allow);
+    if (code == MHD_HTTP_UNAUTHORIZED) /* RFC 6750, section 3: with one parameter at least */
+        MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"samplerd\"");
     if (code == MHD_HTTP_SERVICE_UNAVAILABLE)
         MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
     enum answer_form form = code == MHD_HTTP_OK ? call->x.form : ANSWER_JSON;
     if (form == ANSWER_IDS)
         add_seed(response, &call->x.request);
-    return send_response(call, code, accept_media[form], response);
+    return send_response(call, code, accept_media[form], call->x.answer_length, response);
 }

@@ -220,11 +220,11 @@ static const struct {
     enum status status;
     const char *type;
 } types[] = {
-    {STATUS_INVALID, "invalid_request_error"},   {STATUS_UNSAMPLABLE, "invalid_request_error"},
-    {STATUS_TOO_LARGE, "invalid_request_error"}, {STATUS_UNSUPPORTED, "invalid_request_error"},
-    {STATUS_NOT_FOUND, "invalid_request_error"}, {STATUS_WRONG_METHOD, "invalid_request_error"},
-    {STATUS_OVERLOADED, "overloaded_error"},     {STATUS_NO_MEMORY, "overloaded_error"},
-    {STATUS_INTERNAL, "server_error"},
+    {STATUS_INVALID, "invalid_request_error"},     {STATUS_UNSAMPLABLE, "invalid_request_error"},
+    {STATUS_TOO_LARGE, "invalid_request_error"},   {STATUS_UNSUPPORTED, "invalid_request_error"},
+    {STATUS_NOT_FOUND, "invalid_request_error"},   {STATUS_WRONG_METHOD, "invalid_request_error"},
+    {STATUS_UNAUTHORIZED, "authentication_error"}, {STATUS_OVERLOADED, "overloaded_error"},
+    {STATUS_NO_MEMORY, "overloaded_error"},        {STATUS_INTERNAL, "server_error"},
 };
 
 START_TEST(each_status_has_its_type)
