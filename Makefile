@@ -47,7 +47,7 @@ SERVER_OBJS   := $(call objects,$(filter-out server/main.c,$(wildcard server/*.c
 TESTS         := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 OBJS          := $(CORE_OBJS) $(PROTO_OBJS) $(SERVER_OBJS) $(BUILD)/server/main.o $(TESTS:%=%.o)
 
-.PHONY: all deps deps-bench run test check blackbox asan tsan bench bench-quick lint format install uninstall clean
+.PHONY: all deps deps-bench run test test-faults check blackbox asan tsan bench bench-quick lint format install uninstall clean
 all: $(BUILD)/samplerd
 
 $(BUILD)/samplerd: $(BUILD)/server/main.o $(BUILD)/libserver.a $(BUILD)/libproto.a $(BUILD)/libcore.a
@@ -96,6 +96,17 @@ test: $(TESTS) $(BUILD)/samplerd
 	if [ -n "$$failed" ]; then echo "FAILED:$$failed"; exit 1; fi
 	SAMPLERD=$(BUILD)/samplerd $(PYTHON) -m unittest discover -s tests/blackbox -t tests/blackbox
 check: test
+
+# What goes wrong outside: slow and vanished clients, no memory, a full disk, replicas that die.  With wrk and haproxy
+# where they are installed.
+FAILING_MALLOC := $(BUILD)/tests/faults/failing_malloc.so
+$(FAILING_MALLOC): tests/faults/failing_malloc.c
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) -O2 -shared -fPIC -o $@ $<
+$(FAILING_MALLOC): | $(filter deps,$(MAKECMDGOALS))
+test-faults: $(BUILD)/samplerd $(FAILING_MALLOC)
+	SAMPLERD=$(BUILD)/samplerd FAILING_MALLOC_SO=$(abspath $(FAILING_MALLOC)) \
+	$(PYTHON) -m unittest discover -s tests/faults -t tests/faults
 
 # The same tests with every memory access, overflow and race watched.
 asan:

@@ -8,6 +8,8 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#define ANNOUNCED_NS UINT64_C(5000000000)
+
 struct conn {
     struct watch_entry entry; /* first, so that one is the other */
     struct conns *conns;
@@ -29,8 +31,10 @@ struct conns {
     /* guarded by the watch's lock */
     struct conn *first;
     size_t count;
-    bool closing; /* none was left at the last look */
-    bool closed;  /* and at the one before */
+    size_t announced;
+    uint64_t announced_ns; /* the last of them */
+    bool closing;          /* none was left at the last look */
+    bool closed;           /* and at the one before */
 };
 
 /* ---- expiry ---- */
@@ -122,12 +126,40 @@ struct conn *conn_of(struct MHD_Connection *connection)
     return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
+void conns_announce(struct conns *conns, int change)
+{
+    uint64_t now_ns = watch_now_ns();
+    watch_lock(conns->watch);
+    if (change > 0 || conns->announced > 0)
+        conns->announced += (size_t)change;
+    conns->announced_ns = now_ns;
+    watch_unlock(conns->watch);
+}
+
+/* When memory is short, libmicrohttpd drops a connection before it calls back: none is long on its way. */
+static size_t count_all(struct conns *conns)
+{
+    if (conns->announced > 0 && watch_now_ns() > conns->announced_ns + ANNOUNCED_NS)
+        conns->announced = 0;
+    return conns->count + conns->announced;
+}
+
+size_t conns_count(struct conns *conns)
+{
+    watch_lock(conns->watch);
+    size_t count = count_all(conns);
+    watch_unlock(conns->watch);
+    return count;
+}
+
 static void begin(struct conns *conns, struct MHD_Connection *connection, void **socket_context)
 {
     struct error err;
     int fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
     struct conn *conn = calloc(1, sizeof *conn);
     watch_lock(conns->watch);
+    if (conns->announced > 0)
+        conns->announced--;
     if (conn == NULL || conns->closed || watch_add(conns->watch, &conn->entry, &err) != STATUS_OK) {
         watch_unlock(conns->watch);
         free(conn);
@@ -184,7 +216,7 @@ size_t conns_hang_up_idle(struct conns *conns, unsigned quiet_ms)
             (ioctl(conn->fd, FIONREAD, &unread) != 0 || unread == 0))
             hang_up(conn);
     }
-    size_t left = conns->count;
+    size_t left = count_all(conns);
     conns->closed = left == 0 && conns->closing;
     conns->closing = left == 0;
     bool done = conns->closed;

@@ -1,5 +1,6 @@
 #include "server/pages.h"
 
+#include "proto/openapi.h"
 #include "server/exposition.h"
 #include "server/process.h"
 #include "server/respond.h"
@@ -64,6 +65,15 @@ static enum MHD_Result metrics(struct call *call)
     return queued;
 }
 
+static enum MHD_Result openapi(struct call *call)
+{
+    char *text = openapi_document();
+    enum MHD_Result queued =
+        text == NULL ? MHD_NO : respond_text(call, MHD_HTTP_OK, "application/json", text);
+    free(text);
+    return queued;
+}
+
 static const struct route routes[] = {
     {"/sample", "POST", NULL, 0},
     {"/livez", "GET, HEAD", livez, ROUTE_OPEN | ROUTE_ADMIN},
@@ -71,6 +81,7 @@ static const struct route routes[] = {
     {"/healthz", "GET, HEAD", livez, ROUTE_OPEN | ROUTE_ADMIN},
     {"/version", "GET, HEAD", version, 0},
     {"/metrics", "GET, HEAD", metrics, ROUTE_ADMIN | ROUTE_MOVES},
+    {"/openapi.json", "GET, HEAD", openapi, 0},
 };
 #define NUM_ROUTES (sizeof routes / sizeof routes[0])
 

@@ -21,10 +21,10 @@ static unsigned http_code(enum status status)
         return MHD_HTTP_CONTENT_TOO_LARGE;
     case STATUS_UNSUPPORTED:
         return MHD_HTTP_UNSUPPORTED_MEDIA_TYPE;
-    case STATUS_UNACCEPTABLE:
-        return MHD_HTTP_NOT_ACCEPTABLE;
     case STATUS_UNAUTHORIZED:
         return MHD_HTTP_UNAUTHORIZED;
+    case STATUS_UNACCEPTABLE:
+        return MHD_HTTP_NOT_ACCEPTABLE;
     case STATUS_NOT_FOUND:
         return MHD_HTTP_NOT_FOUND;
     case STATUS_WRONG_METHOD:
