@@ -138,4 +138,36 @@ deps:
 	$$sudo apt-get update -qq && \
 	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing
 
+# Fuzz targets: `make test` replays the inputs of tests/corpus/ with any compiler; `make fuzz SECONDS=60` looks
+# for more with clang's libFuzzer, so long for each target.
+FUZZ_CC     ?= clang
+FUZZ_MAIN   ?= $(BUILD)/tests/fuzz_main.o
+FUZZ_CFLAGS := -O2 -g -fno-omit-frame-pointer -fno-sanitize-recover=all \
+               -fsanitize=fuzzer-no-link,address,undefined,float-cast-overflow
+FUZZ_FLAGS  := BUILD=build/fuzz CC=$(FUZZ_CC) CFLAGS="$(FUZZ_CFLAGS)" FUZZ_MAIN= FUZZ_LINK=-fsanitize=fuzzer
+SECONDS     ?= 60
+FUZZERS     := $(patsubst tests/fuzz_%.c,%,$(filter-out tests/fuzz_main.c,$(wildcard tests/fuzz_*.c)))
+FUZZ_BINS   := $(FUZZERS:%=$(BUILD)/tests/fuzz_%)
+OBJS        += $(FUZZ_BINS:%=%.o) $(BUILD)/tests/fuzz_main.o
+
+.PHONY: fuzz fuzz-run replay deps-dev
+$(FUZZ_BINS:%=%.o) $(BUILD)/tests/fuzz_main.o: | $(filter deps,$(MAKECMDGOALS))
+$(FUZZ_BINS): %: %.o $(FUZZ_MAIN) $(BUILD)/libproto.a $(BUILD)/libcore.a
+	$(CC) $(CFLAGS) $(FUZZ_LINK) $(LDFLAGS) -o $@ $^ $(PROTO_LIBS) $(CORE_LIBS)
+
+test: replay
+replay: $(FUZZ_BINS)
+	@for f in $(FUZZERS); do $(BUILD)/tests/fuzz_$$f tests/corpus/$$f || exit 1; done
+
+fuzz:
+	@command -v $(FUZZ_CC) >/dev/null || { echo "make fuzz needs clang and its libFuzzer: make deps-dev"; exit 1; }
+	$(MAKE) fuzz-run $(FUZZ_FLAGS)
+fuzz-run: $(FUZZ_BINS)
+	tests/fuzz.sh $(BUILD) $(SECONDS) $(FUZZERS)
+
+# Debian packages: to fuzz.
+DEPS_DEV := clang libclang-rt-dev
+deps-dev:
+	$(MAKE) deps DEPS="$(DEPS) $(DEPS_DEV)"
+
 -include $(OBJS:.o=.d)
