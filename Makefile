@@ -144,7 +144,8 @@ FUZZ_CC     ?= clang
 FUZZ_MAIN   ?= $(BUILD)/tests/fuzz_main.o
 FUZZ_CFLAGS := -O2 -g -fno-omit-frame-pointer -fno-sanitize-recover=all \
                -fsanitize=fuzzer-no-link,address,undefined,float-cast-overflow
-FUZZ_FLAGS  := BUILD=build/fuzz CC=$(FUZZ_CC) CFLAGS="$(FUZZ_CFLAGS)" FUZZ_MAIN= FUZZ_LINK=-fsanitize=fuzzer
+FUZZ_FLAGS  := BUILD=build/fuzz CC=$(FUZZ_CC) CFLAGS="$(FUZZ_CFLAGS)" FUZZ_MAIN= FUZZ_LINK=-fsanitize=fuzzer \
+               FUZZ_LOOPS=-fno-sanitize-coverage=trace-cmp # core/ compares counters, by the million
 SECONDS     ?= 60
 FUZZERS     := $(patsubst tests/fuzz_%.c,%,$(filter-out tests/fuzz_main.c,$(wildcard tests/fuzz_*.c)))
 FUZZ_BINS   := $(FUZZERS:%=$(BUILD)/tests/fuzz_%)
@@ -152,7 +153,11 @@ OBJS        += $(FUZZ_BINS:%=%.o) $(BUILD)/tests/fuzz_main.o
 
 .PHONY: fuzz fuzz-run replay deps-dev
 $(FUZZ_BINS:%=%.o) $(BUILD)/tests/fuzz_main.o: | $(filter deps,$(MAKECMDGOALS))
-$(FUZZ_BINS): %: %.o $(FUZZ_MAIN) $(BUILD)/libproto.a $(BUILD)/libcore.a
+CORE_FUZZERS := $(BUILD)/tests/fuzz_sampler
+$(CORE_OBJS) $(CORE_FUZZERS:%=%.o): CPPFLAGS += $(FUZZ_LOOPS)
+$(CORE_FUZZERS): %: %.o $(FUZZ_MAIN) $(BUILD)/libcore.a
+	$(CC) $(CFLAGS) $(FUZZ_LINK) $(LDFLAGS) -o $@ $^ $(CORE_LIBS)
+$(filter-out $(CORE_FUZZERS),$(FUZZ_BINS)): %: %.o $(FUZZ_MAIN) $(BUILD)/libproto.a $(BUILD)/libcore.a
 	$(CC) $(CFLAGS) $(FUZZ_LINK) $(LDFLAGS) -o $@ $^ $(PROTO_LIBS) $(CORE_LIBS)
 
 test: replay
