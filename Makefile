@@ -85,6 +85,9 @@ $(PROTO_TESTS): %: %.o $(BUILD)/libproto.a $(BUILD)/libcore.a
 $(SERVER_TESTS): %: %.o $(BUILD)/libserver.a $(BUILD)/libproto.a $(BUILD)/libcore.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(CHECK_LIBS) $(SERVER_LIBS) $(PROTO_LIBS) $(CORE_LIBS)
 
+# It counts what core/ allocates.
+$(BUILD)/tests/test_sampler: LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
+
 run: $(BUILD)/samplerd
 	$(BUILD)/samplerd $(ARGS)
 
@@ -137,6 +140,23 @@ deps:
 	sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
 	$$sudo apt-get update -qq && \
 	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing
+
+# build/samplerd-bench: timings without a server; simdjson is one of its baselines where it is installed.
+CXXFLAGS   ?= -O3 -g -march=native
+BENCH_OBJS := $(call objects,$(wildcard bench/*.c))
+BENCH_LINK  = $(CC)
+OBJS       += $(BENCH_OBJS)
+ifeq (yes,$(shell command -v $(CXX) >/dev/null && $(PKG_CONFIG) --exists simdjson && echo yes))
+BENCH_LINK  = $(CXX)
+BENCH_LIBS  = $(call pkg,--libs simdjson)
+$(BUILD)/bench/bench_numbers.o: CPPFLAGS += -DHAVE_SIMDJSON
+$(BUILD)/samplerd-bench: $(BUILD)/bench/simdjson_baseline.o
+$(BUILD)/bench/simdjson_baseline.o: bench/simdjson_baseline.cpp bench/simdjson_baseline.h
+	@mkdir -p $(@D)
+	$(CXX) -std=c++17 -I. -Wall -Wextra -Wshadow $(CPPFLAGS) $(CXXFLAGS) -c -o $@ $<
+endif
+$(BUILD)/samplerd-bench: $(BENCH_OBJS) $(BUILD)/libproto.a $(BUILD)/libcore.a
+	$(BENCH_LINK) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(BENCH_LIBS) $(PROTO_LIBS) $(CORE_LIBS)
 
 # Fuzz targets: `make test` replays the inputs of tests/corpus/ with any compiler; `make fuzz SECONDS=60` looks
 # for more with clang's libFuzzer, so long for each target.

@@ -1,6 +1,6 @@
 #include "core/bracket.h"
 
-#include "core/rank.h"
+#include "core/order.h"
 
 #include <assert.h>
 #include <math.h>
@@ -29,8 +29,8 @@ size_t bracket_scratch_bytes(size_t n)
 static int64_t middle_of(const struct bracket *b, unsigned step)
 {
     if (step % 2 == 0) {
-        double middle = 0.5 * ((double)rank_float((int32_t)b->low) + (double)rank_float((int32_t)b->high));
-        int64_t code = isfinite(middle) ? rank_code((float)middle) : b->low;
+        double middle = 0.5 * ((double)order_float((int32_t)b->low) + (double)order_float((int32_t)b->high));
+        int64_t code = isfinite(middle) ? order_code((float)middle) : b->low;
         if (code > b->low && code < b->high)
             return code;
     }
@@ -41,7 +41,7 @@ static void narrow(struct search *s, int64_t at)
 {
     struct bracket *b = s->b;
     double mass = 0.0;
-    size_t count = s->kernels->count_above(b->z, b->w, b->n, rank_float((int32_t)at), &mass);
+    size_t count = s->kernels->count_above(b->z, b->w, b->n, order_float((int32_t)at), &mass);
     double measure = s->base + (b->w == NULL ? (double)count : mass);
     if (measure > s->target) {
         b->low = at;
@@ -65,8 +65,8 @@ static void shrink(struct search *s)
     float *z = arena_alloc(s->scratch, n, sizeof *z);
     float *w = b->w == NULL ? NULL : arena_alloc(s->scratch, n, sizeof *w);
     assert(found != NULL && z != NULL && (b->w == NULL || w != NULL));
-    size_t count = s->kernels->find_between(b->z, b->n, rank_float((int32_t)b->low),
-                                            rank_float((int32_t)b->high), found);
+    size_t count = s->kernels->find_between(b->z, b->n, order_float((int32_t)b->low),
+                                            order_float((int32_t)b->high), found);
     assert(count == n);
     for (size_t i = 0; i < count; i++) {
         int32_t at = found[i];
@@ -90,13 +90,13 @@ void bracket_find_near(struct bracket *b, double target, size_t few, const float
 {
     struct search s = {.b = b, .target = target, .kernels = kernels, .scratch = scratch, .at_low = b->n};
     b->positions = NULL;
-    b->low = rank_code(-INFINITY);
-    b->high = (int64_t)rank_code(b->max) + 1;
+    b->low = order_code(-INFINITY);
+    b->high = (int64_t)order_code(b->max) + 1;
     b->above = 0.0;
     b->count_above = 0;
     for (size_t i = 0; i < count; i++)
-        if (rank_code(hints[i]) > b->low && rank_code(hints[i]) < b->high)
-            narrow(&s, rank_code(hints[i]));
+        if (order_code(hints[i]) > b->low && order_code(hints[i]) < b->high)
+            narrow(&s, order_code(hints[i]));
     for (unsigned step = 0; b->high - b->low > 1 && s.at_low - s.at_high > few; step++) {
         narrow(&s, middle_of(b, step));
         if (s.at_low - s.at_high <= b->n / 4)

@@ -20,7 +20,7 @@ struct bracket {
     size_t n;
     float max; /* the largest of the first z */
 
-    int64_t low, high;  /* codes of rank_code() */
+    int64_t low, high;  /* codes of order_code() */
     double above;       /* measure(high) */
     size_t count_above; /* tokens with z >= high */
 };

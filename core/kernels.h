@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * The loops that touch every logit of a row.
@@ -69,6 +70,10 @@ struct kernels {
 
     /* ids[<= n] of the z[n] with low <= z < high, ascending; returns how many. */
     size_t (*find_between)(const float *z, size_t n, float low, float high, int *ids);
+
+    /* out[n] = the same numbers as x[n], binary16 or bfloat16; exact, NaN stays NaN. */
+    void (*widen_f16)(const uint16_t *x, size_t n, float *out);
+    void (*widen_bf16)(const uint16_t *x, size_t n, float *out);
 
     /* sum_i exp((z_i - max) / temperature) in float64; relative error <= 1e-14. */
     double (*sum_exp)(const float *z, size_t n, double max, double temperature);

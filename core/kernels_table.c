@@ -334,6 +334,26 @@ static double sum_exp(const float *z, size_t n, double largest, double temperatu
     return lanes[0];
 }
 
+static void widen_bf16(const uint16_t *x, size_t n, float *restrict out)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = float_from_bits((uint32_t)x[i] << 16);
+}
+
+/*
+ * Exponent and fraction, moved to a float's places, count 2^-112 too little, subnormal ones as well; the
+ * product is exact. Infinities and NaN have an exponent of all ones in both.
+ */
+static void widen_f16(const uint16_t *x, size_t n, float *restrict out)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t sign = (uint32_t)(x[i] & 0x8000) << 16, size = (uint32_t)(x[i] & 0x7fff) << 13;
+        uint32_t finite = float_bits(float_from_bits(size) * 0x1p112f);
+        uint32_t beyond = -(uint32_t)(size >= 0x0f800000u);
+        out[i] = float_from_bits(sign | (finite & ~beyond) | ((size | 0x7f800000u) & beyond));
+    }
+}
+
 const struct kernels KERNELS_TABLE = {
     .name = KERNELS_NAME,
     .supported = supported,
@@ -343,5 +363,7 @@ const struct kernels KERNELS_TABLE = {
     .sum_weights = sum_weights,
     .count_above = count_above,
     .find_between = find_between,
+    .widen_f16 = widen_f16,
+    .widen_bf16 = widen_bf16,
     .sum_exp = sum_exp,
 };

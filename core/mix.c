@@ -21,70 +21,106 @@ const char *mix_blas_core(void)
 
 size_t mix_scratch_bytes(const struct sample_request *request)
 {
-    return (request->num_stacks + 1) * TILE * sizeof(float) + request->vocab_size * sizeof(float) +
-           4 * ARENA_ALIGNMENT;
+    size_t tiles = (request->num_stacks + 2) * TILE, rows = 2 * request->vocab_size;
+    return (tiles + rows) * sizeof(float) + 8 * ARENA_ALIGNMENT;
+}
+
+/* n logits from index `first` of all of them, as float32. */
+static void load(const struct sample_request *request, const struct kernels *kernels, size_t first, size_t n,
+                 float *out)
+{
+    const char *at = (const char *)request->logits + first * dtype_bytes(request->dtype);
+    switch (request->dtype) {
+    case DTYPE_F32:
+        memcpy(out, at, n * sizeof *out);
+        break;
+    case DTYPE_F16:
+        kernels->widen_f16((const uint16_t *)(const void *)at, n, out);
+        break;
+    case DTYPE_BF16:
+        kernels->widen_bf16((const uint16_t *)(const void *)at, n, out);
+        break;
+    }
 }
 
 /*
- * Copy one stack's part with 0 for -inf, since 0 * -inf is NaN; veil[i] becomes -inf where a masked token
- * counts. Returns false on NaN or +inf.
+ * Put 0 for -inf, since 0 * -inf is NaN; veil[i] becomes -inf where a masked token counts.  Returns false on
+ * NaN or +inf.
  */
-static bool load_tile(const float *z, size_t n, bool counts, float *restrict tile, float *restrict veil)
+static bool unmask(float *restrict tile, size_t n, bool counts, float *restrict veil)
 {
     int bad = 0;
     for (size_t i = 0; i < n; i++) {
-        bool masked = z[i] == -INFINITY;
-        bad |= !(z[i] < INFINITY);
-        tile[i] = masked ? 0.0f : z[i];
+        float z = tile[i];
+        bool masked = z == -INFINITY;
+        bad |= !(z < INFINITY);
+        tile[i] = masked ? 0.0f : z;
         veil[i] = masked && counts ? -INFINITY : veil[i];
     }
     return bad == 0;
 }
 
-static bool mix_tile(const struct sample_request *request, const float *first, size_t n, float *tiles,
-                     float *veil, float *out)
+/* Where a tile of the result comes from and what it needs. */
+struct mixer {
+    const struct sample_request *request;
+    const struct kernels *kernels;
+    float *tiles; /* [num_stacks, TILE] */
+    float *veil;  /* [TILE] */
+};
+
+static bool mix_tile(const struct mixer *m, size_t first, size_t n, float *out)
 {
-    size_t stack = request->batch_size * request->vocab_size;
+    const struct sample_request *r = m->request;
     bool clean = true;
-    memset(veil, 0, n * sizeof *veil);
-    for (size_t m = 0; m < request->num_stacks; m++)
-        clean &= load_tile(first + m * stack, n, request->mix[m] != 0.0f, tiles + m * TILE, veil);
+    memset(m->veil, 0, n * sizeof *m->veil);
+    for (size_t s = 0; s < r->num_stacks; s++) {
+        float *tile = m->tiles + s * TILE;
+        load(r, m->kernels, s * r->batch_size * r->vocab_size + first, n, tile);
+        clean &= unmask(tile, n, r->mix[s] != 0.0f, m->veil);
+    }
     memset(out, 0, n * sizeof *out);
-    cblas_sgemv(CblasRowMajor, CblasTrans, (blasint)request->num_stacks, (blasint)n, 1.0f, tiles,
-                (blasint)TILE, request->mix, 1, 0.0f, out, 1);
+    cblas_sgemv(CblasRowMajor, CblasTrans, (blasint)r->num_stacks, (blasint)n, 1.0f, m->tiles, (blasint)TILE,
+                r->mix, 1, 0.0f, out, 1);
     for (size_t i = 0; i < n; i++)
-        out[i] += veil[i];
+        out[i] += m->veil[i];
     return clean;
 }
 
-static enum status mix_stacks(const struct sample_request *request, size_t row, struct arena *scratch,
-                              float *out, struct error *err)
+/* The first stack's fault, in words. */
+static enum status explain(const struct mixer *m, size_t row, float *out, struct error *err)
+{
+    const struct sample_request *r = m->request;
+    for (size_t s = 0; s < r->num_stacks; s++) {
+        load(r, m->kernels, (s * r->batch_size + row) * r->vocab_size, r->vocab_size, out);
+        if (rowcheck_values(out, r->vocab_size, row, err) != STATUS_OK)
+            break;
+    }
+    return err->status;
+}
+
+static enum status mix_stacks(const struct sample_request *request, size_t row, const struct kernels *kernels,
+                              struct arena *scratch, float *out, struct error *err)
 {
     size_t mark = arena_mark(scratch), vocab_size = request->vocab_size;
-    float *tiles = arena_alloc(scratch, request->num_stacks, TILE * sizeof *tiles);
-    float *veil = arena_alloc(scratch, TILE, sizeof *veil);
-    assert(tiles != NULL && veil != NULL);
-    const float *first = request->logits + row * vocab_size;
+    struct mixer m = {request, kernels, arena_alloc(scratch, request->num_stacks, TILE * sizeof(float)),
+                      arena_alloc(scratch, TILE, sizeof(float))};
+    assert(m.tiles != NULL && m.veil != NULL);
     bool clean = true;
     for (size_t i = 0; i < vocab_size; i += TILE) {
         size_t n = vocab_size - i < TILE ? vocab_size - i : TILE;
-        clean &= mix_tile(request, first + i, n, tiles, veil, out + i);
+        clean &= mix_tile(&m, row * vocab_size + i, n, out + i);
     }
     arena_release(scratch, mark);
-    size_t stack = request->batch_size * vocab_size;
-    for (size_t m = 0; !clean && m < request->num_stacks; m++)
-        if (rowcheck_values(first + m * stack, vocab_size, row, err) != STATUS_OK)
-            return err->status;
-    return STATUS_OK;
+    return clean ? STATUS_OK : explain(&m, row, out, err);
 }
 
-enum status mix_row(const struct sample_request *request, size_t row, struct arena *scratch, float *out,
-                    struct error *err)
+enum status mix_row(const struct sample_request *request, size_t row, const struct kernels *kernels,
+                    struct arena *scratch, float *out, struct error *err)
 {
     size_t vocab_size = request->vocab_size;
     if (request->mix == NULL)
-        memcpy(out, request->logits + row * vocab_size, vocab_size * sizeof *out);
-    else if (mix_stacks(request, row, scratch, out, err) != STATUS_OK)
+        load(request, kernels, row * vocab_size, vocab_size, out);
+    else if (mix_stacks(request, row, kernels, scratch, out, err) != STATUS_OK)
         return err->status;
     if (request->bias != NULL) {
         const float *bias = request->bias + (request->bias_rows == 1 ? 0 : row * vocab_size);

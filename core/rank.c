@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#define FEW 256 /* values that are sorted at once rather than searched */
+#define FEW 32 /* values that are sorted at once rather than searched */
 
 size_t rank_scratch_bytes(size_t n)
 {
@@ -65,16 +65,24 @@ static void radix_sort(struct ranked *ranked, size_t n, struct arena *scratch)
         memcpy(ranked, from, n * sizeof *from);
 }
 
-void rank_sort(const float *z, size_t n, struct ranked *ranked, struct arena *scratch)
+void rank_sort_keys(struct ranked *ranked, size_t n, struct arena *scratch)
 {
     size_t mark = arena_mark(scratch);
-    for (size_t i = 0; i < n; i++) /* falling: the code is negated bit by bit, and made unsigned */
-        ranked[i] = (struct ranked){~((uint32_t)rank_code(z[i]) ^ 0x80000000u), (int32_t)i};
+    uint32_t differ = 0;
+    for (size_t i = 1; i < n; i++)
+        differ |= ranked[i].key ^ ranked[0].key;
     if (n <= 48)
         insertion_sort(ranked, n);
-    else
+    else if (differ != 0) /* all ties are in order already */
         radix_sort(ranked, n, scratch);
     arena_release(scratch, mark);
+}
+
+void rank_sort(const float *z, size_t n, struct ranked *ranked, struct arena *scratch)
+{
+    for (size_t i = 0; i < n; i++) /* falling: the code is negated bit by bit, and made unsigned */
+        ranked[i] = (struct ranked){~((uint32_t)order_code(z[i]) ^ 0x80000000u), (int32_t)i};
+    rank_sort_keys(ranked, n, scratch);
 }
 
 static float kth_by_sort(const float *z, size_t n, size_t k, struct arena *scratch)
@@ -95,7 +103,7 @@ static float kth_by_counting(const struct kernels *kernels, const float *z, size
     size_t mark = arena_mark(scratch);
     struct bracket b = {.z = z, .w = NULL, .n = n, .max = kernels->max(z, n)};
     bracket_find(&b, (double)k - 0.5, FEW, kernels, scratch);
-    float kth = rank_float((int32_t)b.low);
+    float kth = order_float((int32_t)b.low);
     if (b.high - b.low > 1)
         kth = kth_by_sort(b.z, b.n, k - (size_t)b.above, scratch);
     arena_release(scratch, mark);

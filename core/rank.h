@@ -3,6 +3,7 @@
 
 #include "core/arena.h"
 #include "core/kernels.h"
+#include "core/order.h"
 
 #include <stdint.h>
 
@@ -20,9 +21,11 @@ struct ranked {
     int32_t position;
 };
 
-/* ranked[n] = the positions 0 .. n-1 of z[n] in order.  Radix sort: stable, at most 4 passes, no worst case.
- */
+/* ranked[n] = the positions 0 .. n-1 of z[n] in order. */
 void rank_sort(const float *z, size_t n, struct ranked *ranked, struct arena *scratch);
+
+/* Sort by ascending key; equal keys stay in order.  Radix sort: at most 4 passes, no worst case. */
+void rank_sort_keys(struct ranked *ranked, size_t n, struct arena *scratch);
 
 /*
  * The k-th largest of z[n], 1 <= k <= n.
@@ -51,27 +54,5 @@ size_t rank_collect(const struct kernels *kernels, const float *z, const float *
  */
 size_t rank_top(const struct kernels *kernels, const float *z, const float *lanes, size_t n, size_t k,
                 int32_t *ids, struct arena *scratch);
-
-/*
- * The floats in order, as whole numbers: rank_float(rank_code(x)) == x, and codes rise with x.
- * -0.0 gets the code of 0.0.
- */
-static inline int32_t rank_code(float x)
-{
-    union {
-        float f;
-        uint32_t u;
-    } bits = {.f = x + 0.0f};
-    return (int32_t)(bits.u >> 31 ? 0x80000000u - bits.u : bits.u);
-}
-
-static inline float rank_float(int32_t code)
-{
-    union {
-        uint32_t u;
-        float f;
-    } bits = {.u = code < 0 ? 0x80000000u - (uint32_t)code : (uint32_t)code};
-    return bits.f;
-}
 
 #endif

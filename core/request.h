@@ -29,6 +29,18 @@ static inline uint64_t column_u64_at(const struct column_u64 *c, size_t row)
     return c->values[c->per_row ? row : 0];
 }
 
+/* What the numbers of raw logits are. */
+enum dtype {
+    DTYPE_F32,
+    DTYPE_F16, /* IEEE 754 binary16 */
+    DTYPE_BF16 /* the upper half of a float32 */
+};
+
+static inline size_t dtype_bytes(enum dtype dtype)
+{
+    return dtype == DTYPE_F32 ? 4 : 2;
+}
+
 enum logprobs_mode {
     LOGPROBS_PROCESSED, /* of the distribution drawn from */
     LOGPROBS_RAW        /* of softmax(z), before any rule */
@@ -39,10 +51,17 @@ enum logprobs_mode {
  * finite and in range once a decoder of proto/ has returned STATUS_OK.
  */
 struct sample_request {
-    const float *logits; /* [num_stacks, batch_size, vocab_size] row-major; -INFINITY masks a token */
-    size_t num_stacks;   /* 1 unless mix is given */
+    const void *logits; /* [num_stacks, batch_size, vocab_size] row-major; -INFINITY masks a token */
+    enum dtype dtype;   /* of logits, which are widened exactly */
+    size_t num_stacks;  /* 1 unless mix is given */
     size_t batch_size;
     size_t vocab_size;
+
+    /*
+     * [batch_size, vocab_size] the tokens that the logits are of, in any order, each once in a row; NULL when
+     * they are 0 .. vocab_size - 1
+     */
+    const int32_t *candidate_ids;
 
     const float *mix;  /* [num_stacks] weights of the stacks, or NULL */
     const float *bias; /* [bias_rows, vocab_size] added to the logits, or NULL */
@@ -64,11 +83,11 @@ struct sample_request {
 };
 
 /*
- * What was sampled; the owner of the request allocates it (request_result_size() bytes).
+ * What was sampled; made by sampler_result_init().
  * max_candidates = min(top_candidates, vocab_size).
  */
 struct sample_result {
-    int32_t *token_ids;       /* [batch_size, n] in [0, vocab_size) */
+    int32_t *token_ids;       /* [batch_size, n] in [0, vocab_size), or of candidate_ids */
     double *logprobs;         /* [batch_size, n] nats; NULL unless asked for */
     uint32_t *num_candidates; /* [batch_size] how many of max_candidates follow */
     int32_t *top_token_ids; /* [batch_size, max_candidates] by falling probability, lower id first on a tie */

@@ -1,5 +1,6 @@
 #include "core/sampler.h"
 
+#include "core/candidates.h"
 #include "core/draw.h"
 #include "core/mix.h"
 #include "core/report.h"
@@ -29,30 +30,66 @@ enum status sampler_reserve(struct sampler *sampler, const struct sample_request
      * row */
     size_t n = request->vocab_size;
     size_t bytes = (mix_needed(request) ? mix_scratch_bytes(request) : 0) + 2 * select_scratch_bytes(n) +
-                   draw_scratch_bytes(n) + 2 * report_scratch_bytes(n);
+                   draw_scratch_bytes(n) + 2 * report_scratch_bytes(n) + request->n * sizeof(float);
+    if (request->candidate_ids != NULL)
+        bytes += candidates_scratch_bytes(n) + 2 * (n * sizeof(float) + ARENA_ALIGNMENT);
     return arena_reserve(&sampler->scratch, bytes, err);
+}
+
+/* A row's logits as float32 and, where the request has candidates, their ids in ascending order. */
+struct row_view {
+    const float *z;     /* [vocab_size] */
+    const int32_t *ids; /* [vocab_size] or NULL */
+};
+
+static float *lend_row(struct sampler *sampler, const struct sample_request *request)
+{
+    float *row = arena_alloc(&sampler->scratch, request->vocab_size, sizeof *row);
+    assert(row != NULL);
+    return row;
+}
+
+static enum status load_row(struct sampler *sampler, const struct sample_request *request, size_t row,
+                            struct row_view *out, struct error *err)
+{
+    size_t n = request->vocab_size;
+    *out = (struct row_view){(const float *)request->logits + row * n, NULL};
+    if (mix_needed(request)) {
+        float *mixed = lend_row(sampler, request);
+        if (mix_row(request, row, sampler->kernels, &sampler->scratch, mixed, err) != STATUS_OK)
+            return err->status;
+        out->z = mixed;
+    }
+    if (request->candidate_ids == NULL)
+        return STATUS_OK;
+    float *z = lend_row(sampler, request);
+    int32_t *ids = arena_alloc(&sampler->scratch, n, sizeof *ids);
+    assert(ids != NULL);
+    const float *loaded = out->z;
+    *out = (struct row_view){z, ids};
+    return candidates_order(loaded, request->candidate_ids + row * n, n, row, &sampler->scratch, z, ids, err);
 }
 
 /* The row as a support of all its tokens, read once: largest logit, lane maxima, and whether it can be
  * sampled. */
-static enum status open_row(struct sampler *sampler, const float *z, size_t row, size_t vocab_size,
-                            struct support *out, struct error *err)
+static enum status open_row(struct sampler *sampler, const struct row_view *view, size_t row,
+                            size_t vocab_size, struct support *out, struct error *err)
 {
     size_t num_lanes = kernels_blocks(vocab_size) * KERNELS_LANES;
     float *lanes = arena_alloc(&sampler->scratch, num_lanes, sizeof *lanes);
     assert(lanes != NULL);
-    bool clean = sampler->kernels->lane_max(z, vocab_size, lanes);
+    bool clean = sampler->kernels->lane_max(view->z, vocab_size, lanes);
     float max = clean ? sampler->kernels->max(lanes, num_lanes) : NAN;
     if (!isfinite(max)) {
-        rowcheck_explain(z, vocab_size, row, err);
+        rowcheck_explain(view->z, vocab_size, row, err);
         return STATUS_UNSAMPLABLE;
     }
-    *out = (struct support){.z = z, .ids = NULL, .lanes = lanes, .n = vocab_size, .max = max};
+    *out = (struct support){.z = view->z, .ids = view->ids, .lanes = lanes, .n = vocab_size, .max = max};
     return STATUS_OK;
 }
 
-/* The largest logit's lowest id. */
-static int32_t argmax(const struct support *s)
+/* Where the largest logit stands, of equal ones the first. */
+static size_t argmax(const struct support *s)
 {
     size_t first = 0;
     const float *lanes = s->lanes;
@@ -65,11 +102,17 @@ static int32_t argmax(const struct support *s)
     }
     while (s->z[first] != s->max)
         first++;
-    return (int32_t)first;
+    return first;
 }
 
+/* The n tokens of a row and their logits. */
+struct drawn {
+    int32_t *token_ids; /* [n] */
+    float *z;           /* [n] */
+};
+
 static void draw_tokens(struct sampler *sampler, const struct sample_request *request, size_t row,
-                        const struct support *support, struct weight_scale scale, int32_t *token_ids)
+                        const struct support *support, struct weight_scale scale, struct drawn drawn)
 {
     struct draw draw;
     draw_init(&draw, support, scale, sampler->kernels, &sampler->scratch);
@@ -80,19 +123,30 @@ static void draw_tokens(struct sampler *sampler, const struct sample_request *re
     };
     for (uint32_t i = 0; i < request->n; i++) {
         address.draw = i;
-        token_ids[i] = support_id(support, draw_at(&draw, sampler->kernels, rng_uniform(&address)));
+        size_t at = draw_at(&draw, sampler->kernels, rng_uniform(&address));
+        drawn.token_ids[i] = support_id(support, at);
+        drawn.z[i] = support->z[at];
+    }
+}
+
+static void take_largest(const struct support *whole, uint32_t n, struct drawn drawn)
+{
+    size_t best = argmax(whole);
+    for (uint32_t i = 0; i < n; i++) {
+        drawn.token_ids[i] = support_id(whole, best);
+        drawn.z[i] = whole->max;
     }
 }
 
 /* Log-probabilities of the drawn tokens and the candidates, both of the given distribution over support. */
 static void report_row(struct sampler *sampler, const struct sample_request *request, size_t row,
-                       const float *z, struct support *support, double temperature,
+                       const float *drawn_z, struct support *support, double temperature,
                        struct sample_result *result)
 {
     struct report report;
     report_init(&report, support, temperature, sampler->kernels);
-    for (size_t i = row * request->n; result->logprobs != NULL && i < (row + 1) * request->n; i++)
-        result->logprobs[i] = report_logprob(&report, z[result->token_ids[i]]);
+    for (uint32_t i = 0; request->logprobs && i < request->n; i++)
+        result->logprobs[row * request->n + i] = report_logprob(&report, drawn_z[i]);
     size_t at = row * result->max_candidates;
     result->num_candidates[row] = (uint32_t)report_candidates(
         &report, result->max_candidates, sampler->kernels, &sampler->scratch, result->top_token_ids + at,
@@ -115,42 +169,54 @@ static void sample_support(struct sampler *sampler, const struct sample_request 
 {
     struct support support = *whole;
     double temperature = column_at(&request->temperature, row);
-    int32_t *token_ids = result->token_ids + row * request->n;
+    struct drawn drawn = {result->token_ids + row * request->n,
+                          arena_alloc(&sampler->scratch, request->n, sizeof *drawn.z)};
+    assert(drawn.z != NULL);
     bool greedy = (float)temperature <= 0.0f;
     if (greedy) {
-        int32_t best = argmax(whole);
-        for (uint32_t i = 0; i < request->n; i++)
-            token_ids[i] = best;
+        take_largest(whole, request->n, drawn);
     } else {
         struct weight_scale scale = weight_scale_make(whole->max, temperature);
         apply_rules(sampler, request, row, scale, &support);
-        draw_tokens(sampler, request, row, &support, scale, token_ids);
+        draw_tokens(sampler, request, row, &support, scale, drawn);
     }
     if (!request->logprobs && result->max_candidates == 0)
         return;
     bool raw = greedy || request->logprobs_mode == LOGPROBS_RAW;
     if (raw)
         support = *whole;
-    report_row(sampler, request, row, whole->z, &support, raw ? 1.0 : temperature, result);
+    report_row(sampler, request, row, drawn.z, &support, raw ? 1.0 : temperature, result);
 }
 
 enum status sampler_run_row(struct sampler *sampler, const struct sample_request *request, size_t row,
                             struct sample_result *result, struct error *err)
 {
     arena_reset(&sampler->scratch);
-    const float *z = request->logits + row * request->vocab_size;
-    if (mix_needed(request)) {
-        float *mixed = arena_alloc(&sampler->scratch, request->vocab_size, sizeof *mixed);
-        assert(mixed != NULL);
-        if (mix_row(request, row, &sampler->scratch, mixed, err) != STATUS_OK)
-            return err->status;
-        z = mixed;
-    }
-    struct support whole;
-    if (open_row(sampler, z, row, request->vocab_size, &whole, err) != STATUS_OK)
+    struct row_view view;
+    struct support whole = {0};
+    if (load_row(sampler, request, row, &view, err) != STATUS_OK ||
+        open_row(sampler, &view, row, request->vocab_size, &whole, err) != STATUS_OK)
         return err->status;
     sample_support(sampler, request, row, &whole, result);
     return STATUS_OK;
+}
+
+double sampler_cost_us(const struct sample_request *request)
+{
+    /* microseconds a token, as measured for a row of 128,256: a read pass, weights of all, a nucleus of all,
+     * float64 */
+    const double READ = 4e-5, WEIGHTS = 2e-4, NUCLEUS = 3e-4, EXACT = 1.5e-3, DRAW = 1.0, ROW = 1.0;
+    double per_row = ROW + DRAW * request->n, per_token = READ;
+    bool cut = request->top_k.per_row || request->top_k.values[0] > 0;
+    bool draws = request->temperature.per_row || request->temperature.values[0] > 0;
+    bool nucleus = request->top_p.per_row || request->top_p.values[0] < 1;
+    if (draws && !cut)
+        per_token += WEIGHTS + (nucleus ? NUCLEUS : 0);
+    if (mix_needed(request))
+        per_token += WEIGHTS * (double)request->num_stacks;
+    if (request->logprobs || request->top_candidates > 0)
+        per_token += EXACT;
+    return (double)request->batch_size * (per_row + per_token * (double)request->vocab_size);
 }
 
 enum status sampler_result_init(struct sample_result *result, const struct sample_request *request,

@@ -35,6 +35,12 @@ enum status sampler_reserve(struct sampler *sampler, const struct sample_request
 enum status sampler_run_row(struct sampler *sampler, const struct sample_request *request, size_t row,
                             struct sample_result *result, struct error *err);
 
+/*
+ * About how many microseconds the rows of this request take one thread with vector kernels, within a factor
+ * of two or three: for the choice where to run it.
+ */
+double sampler_cost_us(const struct sample_request *request);
+
 /* Allocate and free the arrays of a result for this request.  Errors: STATUS_NO_MEMORY. */
 enum status sampler_result_init(struct sample_result *result, const struct sample_request *request,
                                 struct error *err);

@@ -36,11 +36,17 @@ static void *lend(const struct tools *t, size_t count, size_t size)
     return lent;
 }
 
+/* Whether a list of so many tokens costs more than to mask the others. */
+static bool is_large(const struct support *s, size_t count)
+{
+    return s->n > 4096 && count > s->n / 8;
+}
+
 /* Keep what is not behind the cut: in a list of its own, or in place where that would be nearly as long as
  * the row. */
 static void keep_to(struct support *s, struct cut cut, const struct tools *t)
 {
-    if (t->kernels->count_above(s->z, NULL, s->n, cut.value, NULL) > s->n / 8) {
+    if (is_large(s, t->kernels->count_above(s->z, NULL, s->n, cut.value, NULL))) {
         support_mask(s, cut.value, cut.last, t->scratch);
         return;
     }
@@ -61,7 +67,7 @@ void select_top_k(struct support *s, size_t k, const struct kernels *kernels, st
         return;
     struct tools t = {kernels, scratch};
     const float *lanes = support_lanes(s, kernels, scratch);
-    if (k > s->n / 8) {
+    if (is_large(s, k)) {
         float value = rank_kth_largest(kernels, s->z, lanes, s->n, k, scratch);
         keep_to(s, (struct cut){value, INT32_MAX}, &t);
         return;
@@ -105,33 +111,27 @@ static double part_mass(const struct part *p)
 
 /*
  * Walk down the part from the running mass of all that is likelier; the cut is after the last token that
- * keeps the mass <= target, or `before` when there is none.
+ * keeps the mass
+ * <= target, or `before` when there is none.  Without a `before` the part has the likeliest token of all,
+ * which stays whatever its mass.
  */
-static struct cut walk_to(const struct part *p, double mass, double target, struct cut before,
+static struct cut walk_to(const struct part *p, double mass, double target, const struct cut *before,
                           const struct tools *t)
 {
     size_t mark = arena_mark(t->scratch);
     struct ranked *order = lend(t, p->n, sizeof *order);
     rank_sort(p->z, p->n, order, t->scratch);
-    struct cut cut = before;
+    struct cut cut = before != NULL ? *before : (struct cut){0};
     for (size_t i = 0; i < p->n; i++) {
         int32_t at = order[i].position;
+        bool likeliest = i == 0 && before == NULL;
         mass += p->w[at];
-        if (mass > target)
+        if (mass > target && !likeliest)
             break;
         cut = (struct cut){p->z[at], part_position(p, at)};
     }
     arena_release(t->scratch, mark);
     return cut;
-}
-
-/* The likeliest token: what a nucleus holds at least. */
-static struct cut cut_at_max(const struct support *s)
-{
-    int32_t first = 0;
-    while (s->z[first] != s->max)
-        first++;
-    return (struct cut){s->max, first};
 }
 
 static struct cut cut_by_sorting(const struct support *s, double top_p, struct weight_scale scale,
@@ -140,7 +140,7 @@ static struct cut cut_by_sorting(const struct support *s, double top_p, struct w
     float *w = lend(t, s->n, sizeof *w);
     t->kernels->weights(s->z, s->n, scale, w);
     struct part all = {NULL, s->z, w, s->n};
-    return walk_to(&all, 0.0, top_p * part_mass(&all), cut_at_max(s), t);
+    return walk_to(&all, 0.0, top_p * part_mass(&all), NULL, t);
 }
 
 /*
@@ -161,7 +161,7 @@ static bool cut_by_falling_threshold(struct support *s, double target, struct we
         struct part above = part_of(s, positions, n, scale, t);
         bool enough = part_mass(&above) > target;
         if (enough)
-            *cut = walk_to(&above, 0.0, target, cut_at_max(s), t);
+            *cut = walk_to(&above, 0.0, target, NULL, t);
         arena_release(t->scratch, mark);
         if (enough)
             return true;
@@ -183,8 +183,8 @@ static struct cut cut_by_halving(const struct support *s, double target, float p
     bracket_find_near(&b, target, SORT_AT_ONCE, hints, 2, t->kernels, t->scratch);
 
     struct part between = {.positions = b.positions, .z = b.z, .w = b.w, .n = b.n};
-    struct cut before = {rank_float((int32_t)b.high), INT32_MAX};
-    return walk_to(&between, b.above, target, b.count_above == 0 ? cut_at_max(s) : before, t);
+    struct cut before = {order_float((int32_t)b.high), INT32_MAX};
+    return walk_to(&between, b.above, target, b.count_above == 0 ? NULL : &before, t);
 }
 
 static struct cut find_cut(struct support *s, double top_p, struct weight_scale scale, const struct tools *t)

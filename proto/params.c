@@ -1,5 +1,6 @@
 #include "proto/params.h"
 
+#include "core/spelling.h"
 #include "proto/json_scan.h"
 
 #include <float.h>
@@ -10,7 +11,9 @@
 static const char *const modes[] = {"processed", "raw", NULL};
 static const char *const dtypes[] = {"f32", NULL};
 
-#define BOTH        (PARAM_IN_JSON | PARAM_IN_QUERY)
+#define BOTH (PARAM_IN_JSON | PARAM_IN_QUERY)
+#define LARGEST_WEIGHT                                                                                       \
+    0x1.fffffefffffffp127 /* what still rounds to FLT_MAX: 3.4028235e38, as it is written */
 #define FIELD(name) offsetof(struct params, request.name)
 
 /* name, type, forms, per row, whole, min, max, default, words, help, field */
@@ -35,7 +38,7 @@ const struct param params_table[] = {
     {"logprobs_mode", PARAM_CHOICE, BOTH, false, false, 0, 0, "processed", modes,
      "probabilities of the distribution drawn from, or raw: of softmax(z) before any rule",
      FIELD(logprobs_mode)},
-    {"mix", PARAM_WEIGHTS, BOTH, false, false, -FLT_MAX, FLT_MAX, "none", NULL,
+    {"mix", PARAM_WEIGHTS, BOTH, false, false, -LARGEST_WEIGHT, LARGEST_WEIGHT, "none", NULL,
      "[M] weights: z = sum of mix[m] * logits[m]", FIELD(mix)},
     {"bias", PARAM_ARRAY, PARAM_IN_JSON, false, false, 0, 0, "none", NULL,
      "[V] or [B][V] numbers to add to the logits, null masks a token", FIELD(bias)},
@@ -128,42 +131,15 @@ void params_print(FILE *out)
 
 /* ---- finding one by name ---- */
 
-#define NAME_BYTES 64 /* longer names are near none */
-
-/* As users misspell: case and dashes do not count. */
-static char fold(char c)
-{
-    return c == '-' ? '_' : (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-}
-
-/* Least insertions, deletions and replacements.  Source: Wagner and Fischer, JACM 1974. */
-static size_t edit_distance(const char *a, size_t a_length, const char *b, size_t b_length)
-{
-    size_t row[NAME_BYTES + 1];
-    for (size_t j = 0; j <= b_length; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= a_length; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= b_length; j++) {
-            size_t replace = diagonal + (fold(a[i - 1]) != fold(b[j - 1]));
-            size_t other = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            diagonal = row[j];
-            row[j] = replace < other ? replace : other;
-        }
-    }
-    return row[b_length];
-}
-
 static const struct param *nearest(const char *name, size_t length, enum param_form form)
 {
     const struct param *best = NULL;
     size_t least = length / 3 + 1;
     for (const struct param *param = params_table;
-         length <= NAME_BYTES && param < params_table + params_count; param++) {
+         length <= SPELLING_NAME_BYTES && param < params_table + params_count; param++) {
         if (!(param->forms & form))
             continue;
-        size_t distance = edit_distance(name, length, param->name, strlen(param->name));
+        size_t distance = spelling_distance(name, length, param->name, strlen(param->name));
         if (distance <= least && distance < length && (best == NULL || distance < least)) {
             best = param;
             least = distance;
@@ -172,10 +148,10 @@ static const struct param *nearest(const char *name, size_t length, enum param_f
     return best;
 }
 
-/* A copy of at most NAME_BYTES bytes, cut before a byte that continues a UTF-8 character. */
+/* A copy of at most SPELLING_NAME_BYTES bytes, cut before a byte that continues a UTF-8 character. */
 static const char *copy_name(struct arena *arena, const char *name, size_t length)
 {
-    size_t kept = length < NAME_BYTES ? length : NAME_BYTES;
+    size_t kept = length < SPELLING_NAME_BYTES ? length : SPELLING_NAME_BYTES;
     while (kept > 0 && kept < length && ((unsigned char)name[kept] & 0xc0) == 0x80)
         kept--;
     char *copy = arena_alloc(arena, kept + 1, 1);

@@ -129,7 +129,7 @@ size_t real_write(char *out, double x)
     char *p = out;
     struct digits d;
     if (!isfinite(x)) {
-        memcpy(out, "null", 4);
+        memcpy(out, "null", sizeof "null");
         return 4;
     }
     if (x == 0 || !find_digits(fabs(x), &d))

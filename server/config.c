@@ -1,5 +1,6 @@
 #include "server/config.h"
 
+#include "core/spelling.h"
 #include "server/option.h"
 
 #include <assert.h>
@@ -43,24 +44,6 @@ static size_t min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Levenshtein distance of two names, which are cut to NAME_BYTES. */
-static size_t edit_distance(const char *a, const char *b)
-{
-    size_t row[NAME_BYTES + 1], num_a = strnlen(a, NAME_BYTES), num_b = strnlen(b, NAME_BYTES);
-    for (size_t j = 0; j <= num_b; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= num_a; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= num_b; j++) {
-            size_t swap = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            row[j] = min_size(swap, min_size(row[j], row[j - 1]) + 1);
-        }
-    }
-    return row[num_b];
-}
-
 typedef void name_writer(const struct option *option, char text[OPTION_VALUE_BYTES]);
 
 static void write_key(const struct option *option, char text[OPTION_VALUE_BYTES])
@@ -78,7 +61,7 @@ static const char *suggestion(const char *name, name_writer *write, char text[OP
             write(&option_table[i], candidate);
         else
             snprintf(candidate, sizeof candidate, "%s", action_flags[i - option_count].name);
-        size_t distance = edit_distance(name, candidate);
+        size_t distance = spelling_distance(name, strlen(name), candidate, strlen(candidate));
         if (distance < least) {
             least = distance;
             memcpy(nearest, candidate, sizeof nearest);

@@ -95,11 +95,18 @@ static enum status decode(struct exchange *x)
     return sampler_result_init(&x->result, &x->request, &x->error);
 }
 
+static void decode_once(struct exchange *x)
+{
+    if (!x->decoded)
+        x->status = decode(x);
+    x->decoded = true;
+}
+
 static size_t open_exchange(struct pool_job *job, struct sampler *sampler)
 {
     (void)sampler;
     struct exchange *x = exchange_of(job);
-    x->status = decode(x);
+    decode_once(x);
     return x->status == STATUS_OK ? x->request.batch_size : 0;
 }
 
@@ -160,10 +167,19 @@ enum status exchange_submit(struct exchange *x, struct pool *pool, struct error 
     return pool_submit(pool, &x->job, err);
 }
 
-void exchange_run(struct exchange *x, struct sampler *sampler)
+/* Waking a worker and being woken again takes about as long as this. */
+#define HANDOVER_US         20.0
+#define HANDOVER_JSON_BYTES ((size_t)16 << 10)
+
+bool exchange_try(struct exchange *x, struct sampler *sampler)
 {
-    size_t rows = open_exchange(&x->job, sampler);
-    for (size_t row = 0; row < rows; row++)
+    if (x->media == MEDIA_JSON && x->length > HANDOVER_JSON_BYTES)
+        return false;
+    decode_once(x);
+    if (x->status == STATUS_OK && sampler_cost_us(&x->request) > HANDOVER_US)
+        return false;
+    for (size_t row = 0; x->status == STATUS_OK && row < x->request.batch_size; row++)
         run_row(&x->job, row, sampler);
     finish(x);
+    return true;
 }

@@ -31,6 +31,7 @@ struct exchange {
     struct sample_request request;
     struct sample_result result;
 
+    bool decoded;          /* request and result are set, or status says why not */
     pthread_mutex_t mutex; /* guards error while rows run */
     enum status status;    /* STATUS_OK, or error says what is wrong */
     struct error error;    /* of the first bad row, when several are */
@@ -55,7 +56,10 @@ void exchange_answer_error(struct exchange *exchange);
  */
 enum status exchange_submit(struct exchange *exchange, struct pool *pool, struct error *err);
 
-/* The same on the calling thread, with its own sampler; `done` is not called. */
-void exchange_run(struct exchange *exchange, struct sampler *sampler);
+/*
+ * Do the same on the calling thread, where that is no more work than handing it over; `done` is not called.
+ * Returns false when it is more: then submit it.  What is done by then is not done again.
+ */
+bool exchange_try(struct exchange *exchange, struct sampler *sampler);
 
 #endif

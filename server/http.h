@@ -23,6 +23,19 @@ struct http_options {
 /* Start serving.  Errors: STATUS_NO_MEMORY, STATUS_INTERNAL; the socket is then closed. */
 enum status http_start(const struct http_options *options, struct http **out, struct error *err);
 
+const struct http_options *http_options(const struct http *http);
+
+/*
+ * A sampler for work on an I/O thread, to be returned before that thread goes on; NULL when memory is short.
+ */
+struct sampler *http_borrow_sampler(struct http *http);
+void http_return_sampler(struct http *http, struct sampler *sampler);
+
+/* One request more, or one less, is in flight. */
+void http_count(struct http *http, int change);
+
+bool http_draining(const struct http *http);
+
 /* From now on /readyz says 503 and answers close their connection. */
 void http_drain(struct http *http);
 

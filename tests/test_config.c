@@ -207,7 +207,7 @@ static const struct {
 } variables[] = {
     {"SAMPLERD_WORKERS=5000", "SAMPLERD_WORKERS is \"5000\"; it must be from 0 to 1024 threads"},
     {"SAMPLERD_WORKER=1", "unknown environment variable SAMPLERD_WORKER; did you mean SAMPLERD_WORKERS?"},
-    {"SAMPLERD_workers=1", "unknown environment variable SAMPLERD_workers"},
+    {"SAMPLERD_workers=1", "unknown environment variable SAMPLERD_workers; did you mean SAMPLERD_WORKERS?"},
     {"SAMPLERD_=1", "unknown environment variable SAMPLERD_"},
     {"SAMPLERD_LOG-LEVEL=info",
      "unknown environment variable SAMPLERD_LOG-LEVEL; did you mean SAMPLERD_LOG_LEVEL?"},

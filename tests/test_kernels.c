@@ -274,6 +274,42 @@ START_TEST(overflowing_sum_is_no_nan)
 }
 END_TEST
 
+/* A binary16 by its definition. */
+static float f16_value(uint16_t bits)
+{
+    int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    double size = exponent == 0 ? ldexp(fraction, -24) : ldexp(1024 + fraction, exponent - 25);
+    if (exponent == 31)
+        size = fraction == 0 ? INFINITY : NAN;
+    return (float)(bits >> 15 ? -size : size);
+}
+
+START_TEST(halves_widen_exactly)
+{
+    static uint16_t all[65536];
+    static float wide[65536];
+    for (size_t i = 0; i < 65536; i++)
+        all[i] = (uint16_t)i;
+    for (const struct kernels *const *t = kernels_tables; *t != NULL; t++) {
+        if (!(*t)->supported())
+            continue;
+        (*t)->widen_f16(all, 65536, wide);
+        for (size_t i = 0; i < 65536; i++) {
+            float expected = f16_value((uint16_t)i);
+            ck_assert_msg(isnan(expected) ? isnan(wide[i])
+                                          : wide[i] == expected && !signbit(wide[i]) == !signbit(expected),
+                          "%s: f16 %04zx is %.9g, not %.9g", (*t)->name, i, wide[i], expected);
+        }
+        (*t)->widen_bf16(all, 65536, wide);
+        for (size_t i = 0; i < 65536; i++) {
+            uint32_t bits;
+            memcpy(&bits, &wide[i], 4);
+            ck_assert_uint_eq(bits, i << 16);
+        }
+    }
+}
+END_TEST
+
 START_TEST(selection_by_name)
 {
     const char *why;
@@ -301,6 +337,7 @@ int main(void)
     tcase_add_test(values, sums_are_right);
     tcase_add_test(values, nan_is_seen_anywhere);
     tcase_add_test(values, overflowing_sum_is_no_nan);
+    tcase_add_test(values, halves_widen_exactly);
     tcase_add_test(values, selection_by_name);
     suite_add_tcase(suite, equality);
     suite_add_tcase(suite, values);

@@ -5,11 +5,14 @@
 #define VOCAB 5000
 #define ROWS  3
 
+static const struct kernels *table;
 static struct arena scratch;
 static struct error err;
 
 static void setup(void)
 {
+    const char *why;
+    table = kernels_select("auto", &why);
     mix_setup();
     ck_assert_int_eq(arena_init(&scratch, 1u << 20, &err), STATUS_OK);
 }
@@ -42,7 +45,7 @@ START_TEST(mixes_like_float64)
         float *z = random_stacks(stacks[c], c), out[VOCAB];
         struct sample_request request = request_of(z, stacks[c], weights[c]);
         for (size_t row = 0; row < ROWS; row++) {
-            ck_assert_int_eq(mix_row(&request, row, &scratch, out, &err), STATUS_OK);
+            ck_assert_int_eq(mix_row(&request, row, table, &scratch, out, &err), STATUS_OK);
             for (size_t v = 0; v < VOCAB; v++) {
                 double exact = 0, size = 0;
                 bool masked = false;
@@ -74,8 +77,8 @@ START_TEST(a_row_does_not_depend_on_its_batch)
     for (size_t row = 0; row < ROWS; row++) {
         for (size_t m = 0; m < 2; m++)
             memcpy(alone + m * VOCAB, z + (m * ROWS + row) * VOCAB, VOCAB * sizeof *z);
-        ck_assert_int_eq(mix_row(&batch, row, &scratch, in_batch, &err), STATUS_OK);
-        ck_assert_int_eq(mix_row(&single, 0, &scratch, by_itself, &err), STATUS_OK);
+        ck_assert_int_eq(mix_row(&batch, row, table, &scratch, in_batch, &err), STATUS_OK);
+        ck_assert_int_eq(mix_row(&single, 0, table, &scratch, by_itself, &err), STATUS_OK);
         ck_assert_mem_eq(in_batch, by_itself, sizeof in_batch);
     }
     free(z);
@@ -90,7 +93,7 @@ START_TEST(bias_adds_and_masks)
     request.bias = bias;
     for (request.bias_rows = 1; request.bias_rows <= ROWS; request.bias_rows += ROWS - 1) {
         for (size_t row = 0; row < ROWS; row++) {
-            ck_assert_int_eq(mix_row(&request, row, &scratch, out, &err), STATUS_OK);
+            ck_assert_int_eq(mix_row(&request, row, table, &scratch, out, &err), STATUS_OK);
             const float *b = bias + (request.bias_rows == 1 ? 0 : row * VOCAB);
             for (size_t v = 0; v < VOCAB; v++)
                 ck_assert(out[v] == z[row * VOCAB + v] + b[v]);
@@ -112,9 +115,9 @@ START_TEST(bad_values_in_any_stack_are_found)
         for (size_t i = 0; i < 8; i++) {
             float *at = z + (m * ROWS + 1) * VOCAB + places[i / 2], before = *at;
             *at = bad[i % 2];
-            ck_assert_int_eq(mix_row(&request, 1, &scratch, out, &err), STATUS_UNSAMPLABLE);
+            ck_assert_int_eq(mix_row(&request, 1, table, &scratch, out, &err), STATUS_UNSAMPLABLE);
             ck_assert_uint_eq(err.row, 1);
-            ck_assert_int_eq(mix_row(&request, 0, &scratch, out, &err), STATUS_OK);
+            ck_assert_int_eq(mix_row(&request, 0, table, &scratch, out, &err), STATUS_OK);
             *at = before;
         }
     }

@@ -408,6 +408,97 @@ START_TEST(raw_candidates_ignore_the_rules)
 }
 END_TEST
 
+/* Any order of the candidates gives the same draws: those of a row where all other tokens are masked. */
+START_TEST(candidates_are_a_row_with_gaps)
+{
+    enum { V = 3000, K = 700 };
+    static float whole[V], z[K];
+    static int32_t ids[K];
+    uint64_t state = 33;
+    for (size_t i = 0; i < V; i++)
+        whole[i] = -INFINITY;
+    for (size_t i = 0; i < K; i++)
+        whole[(i * 1999 + 7) % V] = (float)(int)next_logit(&state, 3.0);
+    static const double cases[][3] = {{0, 0, 1}, {1, 0, 1}, {1, 40, 0.9}, {0.7, 3, 1}};
+    for (size_t c = 0; c < 4; c++) {
+        for (size_t shuffle = 0; shuffle < 3; shuffle++) {
+            for (size_t i = 0; i < K; i++) {
+                size_t at = shuffle == 0 ? i : shuffle == 1 ? K - 1 - i : (i * 37) % K;
+                ids[i] = (int32_t)((at * 1999 + 7) % V);
+                z[i] = whole[ids[i]];
+            }
+            struct fixture f, g;
+            fixture_init(&f, whole, V);
+            fixture_init(&g, z, K);
+            g.request.candidate_ids = ids;
+            struct fixture *both[] = {&f, &g};
+            for (size_t i = 0; i < 2; i++) {
+                both[i]->temperature = cases[c][0];
+                both[i]->top_k = cases[c][1];
+                both[i]->top_p = cases[c][2];
+                both[i]->request.n = 50;
+                both[i]->request.logprobs = true;
+                both[i]->request.top_candidates = 20;
+                ck_assert_int_eq(fixture_run(both[i]), STATUS_OK);
+            }
+            ck_assert_mem_eq(f.result.token_ids, g.result.token_ids, 50 * sizeof(int32_t));
+            for (size_t i = 0; i < 50; i++)
+                ck_assert_double_eq_tol(f.result.logprobs[i], g.result.logprobs[i], 1e-12);
+            ck_assert_uint_eq(f.result.num_candidates[0], g.result.num_candidates[0]);
+            ck_assert_mem_eq(f.result.top_token_ids, g.result.top_token_ids,
+                             f.result.num_candidates[0] * sizeof(int32_t));
+            fixture_fini(&f);
+            fixture_fini(&g);
+        }
+    }
+}
+END_TEST
+
+START_TEST(bad_candidates_are_named)
+{
+    float z[] = {1.0f, 2.0f, 3.0f};
+    int32_t twice[] = {5, 9, 5}, negative[] = {5, -1, 7};
+    struct fixture f;
+    fixture_init(&f, z, 3);
+    f.request.candidate_ids = twice;
+    ck_assert_int_eq(fixture_run(&f), STATUS_INVALID);
+    ck_assert_str_eq(f.err.code, "duplicate_id");
+    f.request.candidate_ids = negative;
+    ck_assert_int_eq(fixture_run(&f), STATUS_INVALID);
+    ck_assert_str_eq(f.err.code, "out_of_range");
+    ck_assert_str_eq(f.err.param, "candidate_ids");
+    fixture_fini(&f);
+}
+END_TEST
+
+/* bfloat16 rows give what the same values give as float32, alone and mixed. */
+START_TEST(halves_sample_like_floats)
+{
+    size_t n, length;
+    float *wide = real_row("shell.bf16", &n);
+    char *narrow = read_data("shell.bf16", &length);
+    const float mix[] = {1.0f};
+    for (int mixed = 0; mixed < 2; mixed++) {
+        struct fixture f, g;
+        fixture_init(&f, wide, n);
+        fixture_init(&g, wide, n);
+        g.request.logits = narrow;
+        g.request.dtype = DTYPE_BF16;
+        g.request.mix = mixed ? mix : NULL;
+        f.temperature = g.temperature = 0.9;
+        f.top_p = g.top_p = 0.97;
+        f.request.n = g.request.n = 64;
+        ck_assert_int_eq(fixture_run(&f), STATUS_OK);
+        ck_assert_int_eq(fixture_run(&g), STATUS_OK);
+        ck_assert_mem_eq(f.result.token_ids, g.result.token_ids, 64 * sizeof(int32_t));
+        fixture_fini(&f);
+        fixture_fini(&g);
+    }
+    free(wide);
+    free(narrow);
+}
+END_TEST
+
 /* Rows that rules, candidates and long lists all touch, so that scratch is used to its full size. */
 START_TEST(every_table_gives_the_same_answer)
 {
@@ -455,6 +546,77 @@ START_TEST(every_table_gives_the_same_answer)
 }
 END_TEST
 
+/* The linker sends every allocation of core/ through here (see the Makefile). */
+static size_t allocations;
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__real_aligned_alloc(size_t alignment, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+    allocations++;
+    return __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    allocations++;
+    return __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+    allocations++;
+    return __real_realloc(old, size);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t size)
+{
+    allocations++;
+    return __real_aligned_alloc(alignment, size);
+}
+
+START_TEST(sampling_a_row_allocates_nothing)
+{
+    static float z[2][50000];
+    uint64_t state = 21;
+    for (size_t i = 0; i < 50000; i++) {
+        z[0][i] = next_logit(&state, 3.0);
+        z[1][i] = next_logit(&state, 0.01);
+    }
+    static const double cases[][3] = {{0, 0, 1},       {1, 0, 1},    {1, 40, 0.9},
+                                      {1, 20000, 0.9}, {1, 0, 0.95}, {9, 0, 0.99}};
+    const float mix[] = {1.5f, -0.5f};
+    for (size_t c = 0; c < 12; c++) {
+        struct fixture f;
+        fixture_init(&f, z[0], 50000);
+        f.temperature = cases[c % 6][0];
+        f.top_k = cases[c % 6][1];
+        f.top_p = cases[c % 6][2];
+        f.request.logprobs = true;
+        f.request.top_candidates = 1024;
+        f.request.mix = c < 6 ? NULL : mix;
+        f.request.num_stacks = c < 6 ? 1 : 2;
+        f.request.bias = c < 6 ? NULL : z[1];
+        f.request.bias_rows = c < 6 ? 0 : 1;
+        ck_assert_int_eq(sampler_result_init(&f.result, &f.request, &f.err), STATUS_OK);
+        ck_assert_int_eq(sampler_reserve(&f.sampler, &f.request, &f.err), STATUS_OK);
+        size_t before = allocations;
+        enum status status = sampler_run_row(&f.sampler, &f.request, 0, &f.result, &f.err);
+        size_t after = allocations;
+        ck_assert_int_eq(status, STATUS_OK);
+        ck_assert_uint_eq(after, before);
+        ck_assert_uint_gt(before, 0); /* the counter counts */
+        fixture_fini(&f);
+    }
+}
+END_TEST
+
 static void select_table(void)
 {
     const char *why;
@@ -479,7 +641,11 @@ int main(void)
     tcase_add_test(corners, bad_rows_are_named);
     tcase_add_test(corners, logprobs_match_float64);
     tcase_add_test(corners, raw_candidates_ignore_the_rules);
+    tcase_add_test(corners, candidates_are_a_row_with_gaps);
+    tcase_add_test(corners, bad_candidates_are_named);
+    tcase_add_test(corners, halves_sample_like_floats);
     tcase_add_test(corners, every_table_gives_the_same_answer);
+    tcase_add_test(corners, sampling_a_row_allocates_nothing);
     suite_add_tcase(suite, golden);
     suite_add_tcase(suite, corners);
     return run_suite(suite);

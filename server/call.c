@@ -1,0 +1,152 @@
+#include "server/call.h"
+
+#include "server/admission.h"
+#include "server/pages.h"
+#include "server/respond.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the body ---- */
+
+static void refuse(struct call *call)
+{
+    call->refused = true;
+    buffers_give(call->x.buffers, &call->x.body);
+    exchange_answer_error(&call->x);
+}
+
+static enum status append(struct call *call, const char *data, size_t size)
+{
+    struct exchange *x = &call->x;
+    size_t limit = http_options(call->http)->config->max_body_bytes, needed = x->length + size;
+    if (needed > limit)
+        return error_set(&x->error, STATUS_TOO_LARGE, "too_large",
+                         "the body has more than %zu bytes, which is max_body_bytes", limit);
+    if (needed > x->body.capacity) {
+        size_t doubled = 2 * needed < limit ? 2 * needed : limit;
+        if (buffers_grow(x->buffers, doubled, x->length, &x->body, &x->error) != STATUS_OK)
+            return x->error.status;
+    }
+    memcpy(x->body.data + x->length, data, size);
+    x->length = needed;
+    return STATUS_OK;
+}
+
+enum MHD_Result call_take(struct call *call, const char *data, size_t *size)
+{
+    if (!call->refused && call->sample && append(call, data, *size) != STATUS_OK)
+        refuse(call);
+    if (call->refused || !call->sample) {
+        call->swallowed += *size;
+        if (call->swallowed > ADMISSION_SWALLOW_BYTES)
+            return MHD_NO;
+    }
+    *size = 0;
+    return MHD_YES;
+}
+
+/* ---- sampling ---- */
+
+static void exchange_done(struct exchange *x)
+{
+    struct call *call = x->owner;
+    MHD_resume_connection(call->connection);
+}
+
+static enum MHD_Result collect_field(void *cls, enum MHD_ValueKind kind, const char *key, const char *value)
+{
+    (void)kind;
+    struct exchange *x = cls;
+    x->fields[x->num_fields++] = (struct raw_field){key, value};
+    return MHD_YES;
+}
+
+/* The query, as loans of the connection that live until the answer is sent. */
+static enum status collect_query(struct call *call)
+{
+    struct exchange *x = &call->x;
+    int count = MHD_get_connection_values(call->connection, MHD_GET_ARGUMENT_KIND, NULL, NULL);
+    x->fields = calloc(count > 0 ? (size_t)count : 1, sizeof *x->fields);
+    if (x->fields == NULL)
+        return error_set(&x->error, STATUS_NO_MEMORY, "no_memory", "cannot allocate %d query fields", count);
+    MHD_get_connection_values(call->connection, MHD_GET_ARGUMENT_KIND, collect_field, x);
+    return STATUS_OK;
+}
+
+/* Answer where we stand if that is quick. */
+static bool try_here(struct call *call)
+{
+    struct sampler *sampler = http_borrow_sampler(call->http);
+    if (sampler == NULL)
+        return false;
+    bool ready = exchange_try(&call->x, sampler);
+    http_return_sampler(call->http, sampler);
+    return ready;
+}
+
+/* A worker may finish before this returns, so the connection is suspended first. */
+static enum MHD_Result submit(struct call *call)
+{
+    struct exchange *x = &call->x;
+    call->submitted = true;
+    if (collect_query(call) != STATUS_OK) {
+        refuse(call);
+        return respond_answer(call);
+    }
+    if (try_here(call))
+        return respond_answer(call);
+    x->done = exchange_done;
+    x->owner = call;
+    MHD_suspend_connection(call->connection);
+    if (exchange_submit(x, http_options(call->http)->pool, &x->error) != STATUS_OK) {
+        refuse(call);
+        MHD_resume_connection(call->connection);
+    }
+    return MHD_YES;
+}
+
+/* ---- from headers to answer ---- */
+
+static struct call *call_create(struct http *http, struct MHD_Connection *connection)
+{
+    struct call *call = calloc(1, sizeof *call);
+    if (call == NULL)
+        return NULL;
+    call->http = http;
+    call->connection = connection;
+    exchange_init(&call->x, http_options(http)->buffers, http_options(http)->config->max_answer_bytes);
+    http_count(http, 1);
+    return call;
+}
+
+void call_destroy(struct call *call)
+{
+    struct http *http = call->http;
+    free(call->x.fields);
+    exchange_fini(&call->x);
+    free(call);
+    http_count(http, -1);
+}
+
+enum MHD_Result call_begin(struct http *http, struct MHD_Connection *connection, const char *url,
+                           const char *method, struct call **out)
+{
+    struct call *call = call_create(http, connection);
+    if (call == NULL)
+        return MHD_NO;
+    *out = call;
+    if (admission_judge(call, url, method) != STATUS_OK)
+        refuse(call);
+    if (!call->refused || !admission_answers_at_once(call))
+        return MHD_YES;
+    call->close = true;
+    return respond_answer(call);
+}
+
+enum MHD_Result call_continue(struct call *call)
+{
+    if (call->refused || call->submitted)
+        return respond_answer(call);
+    return call->sample ? submit(call) : call->route->page(call);
+}

@@ -1,0 +1,42 @@
+#ifndef SERVER_CALL_H
+#define SERVER_CALL_H
+
+#include "server/exchange.h"
+#include "server/http.h"
+
+#include <microhttpd.h>
+
+/*
+ * One request of a connection, from its headers to the last byte of its answer.
+ *
+ * libmicrohttpd calls for the headers, for each piece of the body, at its end, and again when a suspended
+ * connection resumes; http.c hands these on in that order.  All on the connection's I/O thread.
+ */
+
+struct route;
+
+struct call {
+    struct http *http;
+    struct MHD_Connection *connection;
+    const struct route *route; /* NULL when the path has none */
+    bool sample;               /* to be sampled, unless refused */
+    bool refused;              /* x.error says why */
+    bool close;                /* the connection, after the answer */
+    bool submitted;            /* to the pool */
+    size_t swallowed;          /* bytes of a body that nobody needs */
+    struct exchange x;
+};
+
+/* Headers have come.  *out is set unless memory is short; the answer may be queued already. */
+enum MHD_Result call_begin(struct http *http, struct MHD_Connection *connection, const char *url,
+                           const char *method, struct call **out);
+
+/* A piece of the body has come. */
+enum MHD_Result call_take(struct call *call, const char *data, size_t *size);
+
+/* The body has ended, or sampling has: submit, or answer. */
+enum MHD_Result call_continue(struct call *call);
+
+void call_destroy(struct call *call);
+
+#endif

@@ -1,0 +1,104 @@
+#include "server/respond.h"
+
+#include "server/pages.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The one place where a status becomes an HTTP code. */
+static unsigned http_code(enum status status)
+{
+    switch (status) {
+    case STATUS_OK:
+        return MHD_HTTP_OK;
+    case STATUS_INVALID:
+        return MHD_HTTP_BAD_REQUEST;
+    case STATUS_UNSAMPLABLE:
+        return MHD_HTTP_UNPROCESSABLE_CONTENT;
+    case STATUS_TOO_LARGE:
+        return MHD_HTTP_CONTENT_TOO_LARGE;
+    case STATUS_UNSUPPORTED:
+        return MHD_HTTP_UNSUPPORTED_MEDIA_TYPE;
+    case STATUS_NOT_FOUND:
+        return MHD_HTTP_NOT_FOUND;
+    case STATUS_WRONG_METHOD:
+        return MHD_HTTP_METHOD_NOT_ALLOWED;
+    case STATUS_OVERLOADED:
+    case STATUS_NO_MEMORY:
+        return MHD_HTTP_SERVICE_UNAVAILABLE;
+    case STATUS_INTERNAL:
+        break;
+    }
+    return MHD_HTTP_INTERNAL_SERVER_ERROR;
+}
+
+static enum MHD_Result send_response(struct call *call, unsigned code, const char *content_type,
+                                     struct MHD_Response *response)
+{
+    if (response == NULL)
+        return MHD_NO;
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
+    if (call->close || http_draining(call->http))
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    enum MHD_Result queued = MHD_queue_response(call->connection, code, response);
+    MHD_destroy_response(response);
+    return queued;
+}
+
+enum MHD_Result respond_text(struct call *call, unsigned code, const char *content_type, const char *text)
+{
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(strlen(text), (void *)text, MHD_RESPMEM_MUST_COPY);
+    return send_response(call, code, content_type, response);
+}
+
+/* The free callback of a response: its buffer goes back to the lists. */
+struct lent_answer {
+    struct buffers *buffers;
+    struct buffer buffer;
+};
+
+static void give_answer_back(void *argument)
+{
+    struct lent_answer *lent = argument;
+    buffers_give(lent->buffers, &lent->buffer);
+    free(lent);
+}
+
+/* The response takes the answer over. */
+static struct MHD_Response *response_of(struct exchange *x)
+{
+    if (x->error_answer != NULL) {
+        struct MHD_Response *response =
+            MHD_create_response_from_buffer(x->answer_length, x->error_answer, MHD_RESPMEM_MUST_FREE);
+        if (response != NULL)
+            x->error_answer = NULL;
+        return response;
+    }
+    struct lent_answer *lent = malloc(sizeof *lent);
+    if (lent == NULL || x->answer.data == NULL) {
+        free(lent);
+        return NULL;
+    }
+    *lent = (struct lent_answer){x->buffers, x->answer};
+    struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
+        x->answer_length, x->answer.data, give_answer_back, lent);
+    if (response == NULL)
+        free(lent); /* the buffer stays the exchange's */
+    else
+        x->answer = (struct buffer){0};
+    return response;
+}
+
+enum MHD_Result respond_answer(struct call *call)
+{
+    struct MHD_Response *response = response_of(&call->x);
+    if (response == NULL)
+        return MHD_NO;
+    unsigned code = http_code(call->x.status);
+    if (code == MHD_HTTP_METHOD_NOT_ALLOWED)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, call->route->allow);
+    if (code == MHD_HTTP_SERVICE_UNAVAILABLE)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+    return send_response(call, code, "application/json", response);
+}
