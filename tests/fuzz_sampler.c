@@ -3,7 +3,8 @@
  *
  * Every row is sampled by every kernel table of this CPU, which must agree bit for bit whatever the scratch
  * held before, and the answer is held to the rules computed a second time, plainly and in float64.  A row
- * is refused if and only if it has NaN, +inf or no unmasked token.  Nothing is allocated meanwhile.
+ * is refused if and only if it has NaN, +inf or no unmasked token, or candidate ids that it may not have.
+ * Nothing is allocated meanwhile.
  */
 #include "core/mix.h"
 #include "core/rng.h"
@@ -70,7 +71,24 @@ struct row {
     const struct sample_request *request;
     const struct sample_result *result;
     size_t index;
+    float *z;     /* [vocab_size] as it is sampled, ids ascending */
+    int32_t *ids; /* [vocab_size] */
 };
+
+/* Where a token of the answer stands in the row. */
+static int32_t place_of(const struct row *row, int32_t id)
+{
+    size_t low = 0, high = row->request->vocab_size;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (row->ids[middle] < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    require(low < row->request->vocab_size && row->ids[low] == id, "an id of the row");
+    return (int32_t)low;
+}
 
 static double uniform_of(const struct row *row, uint32_t draw)
 {
@@ -86,20 +104,19 @@ static double uniform_of(const struct row *row, uint32_t draw)
 
 static void check_draws(const struct row *row, const struct rules *rules, bool greedy)
 {
-    const int32_t *ids = row->result->token_ids + row->index * row->request->n;
     for (uint32_t i = 0; i < row->request->n; i++) {
-        require(ids[i] >= 0 && (size_t)ids[i] < rules->n, "an id in the vocabulary");
+        int32_t at = place_of(row, row->result->token_ids[row->index * row->request->n + i]);
         if (greedy) {
-            require(ids[i] == rules->order[0], "the largest logit, the lowest id on a tie");
+            require(at == rules->order[0], "the largest logit, the lowest id on a tie");
             continue;
         }
-        require((size_t)rules->rank[ids[i]] < rules->most, "a token that top_k and top_p keep");
-        require(rules_exponent(rules, ids[i]) * M_LOG2E >= -126.01, "a token of non-zero weight");
+        require((size_t)rules->rank[at] < rules->most, "a token that top_k and top_p keep");
+        require(rules_exponent(rules, at) * M_LOG2E >= -126.01, "a token of non-zero weight");
         if (rules->least != rules->most)
             continue;
-        double u = uniform_of(row, i), before = ids[i] == 0 ? 0.0 : rules->running[ids[i] - 1];
+        double u = uniform_of(row, i), before = at == 0 ? 0.0 : rules->running[at - 1];
         require(before / rules->total <= u + RULES_SLACK &&
-                    rules->running[ids[i]] / rules->total >= u - RULES_SLACK,
+                    rules->running[at] / rules->total >= u - RULES_SLACK,
                 "the token at u of the running weight");
     }
 }
@@ -116,7 +133,8 @@ static void check_logprobs(const struct row *row, const struct rules *rules)
     for (uint32_t i = 0; i < row->request->n; i++) {
         require(logprobs[i] <= 0.0 && logprobs[i] > -INFINITY, "a log-probability");
         if (rules->least == rules->most)
-            require(near(logprobs[i], rules_logprob(rules, ids[i])), "the log-probability of the token");
+            require(near(logprobs[i], rules_logprob(rules, place_of(row, ids[i]))),
+                    "the log-probability of the token");
     }
 }
 
@@ -129,16 +147,16 @@ static void check_candidates(const struct row *row, const struct rules *rules)
     double sum = 0.0;
     require(count <= most && count <= rules->most, "candidates that are kept");
     for (size_t i = 0; i < count; i++) {
-        require(ids[i] == rules->order[i], "candidates by falling logit, lower id first");
+        int32_t at = place_of(row, ids[i]);
+        require(at == rules->order[i], "candidates by falling logit, lower id first");
         require(probs[i] > 0.0 && (i == 0 || probs[i] <= probs[i - 1]), "falling probabilities above 0");
         require(logprobs[i] <= 0.0, "a candidate's log-probability");
         sum += probs[i];
         if (rules->least != rules->most)
             continue;
-        double prob = rules_weight(rules, ids[i]) / rules->total;
+        double prob = rules_weight(rules, at) / rules->total;
         require(fabs(probs[i] - prob) <= EXACT_SLACK * prob + DBL_MIN, "a candidate's probability");
-        require(near(logprobs[i], rules_logprob(rules, ids[i])),
-                "the logarithm of a candidate's probability");
+        require(near(logprobs[i], rules_logprob(rules, at)), "the logarithm of a candidate's probability");
     }
     require(sum <= 1.0 + EXACT_SLACK, "probabilities of at most 1");
     if (count < most && count < rules->least)
@@ -155,14 +173,14 @@ static void check_report(const struct row *row, const struct rules *rules)
         check_candidates(row, rules);
 }
 
-static void check_sampled(const struct row *row, const float *z)
+static void check_sampled(const struct row *row)
 {
     const struct sample_request *r = row->request;
     double temperature = column_at(&r->temperature, row->index);
     bool greedy = (float)temperature <= 0.0f;
     struct rules rules;
     if (!greedy) {
-        rules_init(&rules, z, r->vocab_size, temperature, column_at(&r->top_k, row->index),
+        rules_init(&rules, row->z, r->vocab_size, temperature, column_at(&r->top_k, row->index),
                    column_at(&r->top_p, row->index));
         check_draws(row, &rules, false);
         if (r->logprobs_mode == LOGPROBS_PROCESSED)
@@ -170,7 +188,7 @@ static void check_sampled(const struct row *row, const float *z)
         rules_fini(&rules);
     }
     if (greedy || r->logprobs_mode == LOGPROBS_RAW) {
-        rules_init(&rules, z, r->vocab_size, 1.0, 0, 1);
+        rules_init(&rules, row->z, r->vocab_size, 1.0, 0, 1);
         if (greedy)
             check_draws(row, &rules, true);
         check_report(row, &rules);
@@ -194,24 +212,25 @@ static bool is_samplable(const float *z, size_t n)
     return unmasked && all_below_infinity(z, n);
 }
 
-static const float *stack_row(const struct sample_request *r, size_t stack, size_t row)
+static const float *stack_row(const struct problem *p, size_t stack, size_t row)
 {
-    return r->logits + (stack * r->batch_size + row) * r->vocab_size;
+    return p->wide + (stack * p->request.batch_size + row) * p->request.vocab_size;
 }
 
 /* What mixing makes of one token, against the sum in float64; not where float32 may overflow. */
-static void check_mixed_token(const struct sample_request *r, size_t row, size_t id, float mixed)
+static void check_mixed_token(const struct problem *p, size_t row, size_t at, float mixed)
 {
+    const struct sample_request *r = &p->request;
     double sum = 0.0, size = 0.0;
     bool masked = false;
     for (size_t m = 0; m < r->num_stacks; m++) {
-        double z = stack_row(r, m, row)[id], weight = r->mix == NULL ? 1.0 : r->mix[m];
+        double z = stack_row(p, m, row)[at], weight = r->mix == NULL ? 1.0 : r->mix[m];
         masked |= z == -INFINITY && weight != 0.0;
         double part = z == -INFINITY ? 0.0 : weight * z;
         sum += part;
         size += fabs(part);
     }
-    double bias = r->bias == NULL ? 0.0 : r->bias[(r->bias_rows == 1 ? 0 : row) * r->vocab_size + id];
+    double bias = r->bias == NULL ? 0.0 : r->bias[(r->bias_rows == 1 ? 0 : row) * r->vocab_size + at];
     masked |= bias == -INFINITY;
     bias = masked ? 0.0 : bias;
     size += fabs(bias);
@@ -223,22 +242,64 @@ static void check_mixed_token(const struct sample_request *r, size_t row, size_t
         require(fabs(mixed - (sum + bias)) <= 0x1p-21 * size + 0x1p-140, "the sum of the stacks");
 }
 
-/* The row as it is sampled, in z[vocab_size]; false when a stack has NaN or +inf. */
-static bool mix(const struct sample_request *r, size_t row, float *z)
+/* Put the row as it is sampled in row->z, but in the order it came; false when a stack has NaN or +inf. */
+static bool mix(const struct problem *p, struct row *row)
 {
+    const struct sample_request *r = &p->request;
     struct arena scratch;
     struct error err;
     bool clean = true;
     for (size_t m = 0; m < r->num_stacks; m++)
-        clean &= all_below_infinity(stack_row(r, m, row), r->vocab_size);
+        clean &= all_below_infinity(stack_row(p, m, row->index), r->vocab_size);
     require(arena_init(&scratch, mix_scratch_bytes(r), &err) == STATUS_OK, "memory");
-    enum status status = mix_row(r, row, &scratch, z, &err);
+    enum status status = mix_row(r, row->index, kernels_tables[0], &scratch, row->z, &err);
     require(r->mix == NULL || status == (clean ? STATUS_OK : STATUS_UNSAMPLABLE),
             "stacks are looked through");
-    for (size_t id = 0; status == STATUS_OK && clean && id < r->vocab_size; id++)
-        check_mixed_token(r, row, id, z[id]);
+    for (size_t i = 0; status == STATUS_OK && clean && i < r->vocab_size; i++)
+        check_mixed_token(p, row->index, i, row->z[i]);
     arena_fini(&scratch);
     return status == STATUS_OK;
+}
+
+struct candidate {
+    int32_t id;
+    float z;
+};
+
+static int compare_candidates(const void *left, const void *right)
+{
+    int32_t a = ((const struct candidate *)left)->id, b = ((const struct candidate *)right)->id;
+    return a < b ? -1 : a > b;
+}
+
+/* Put the row in the order of its ids; false when one is negative or comes twice. */
+static bool put_in_order(struct row *row)
+{
+    const struct sample_request *r = row->request;
+    size_t n = r->vocab_size;
+    struct candidate *all = room(n, sizeof *all);
+    bool good = true;
+    for (size_t i = 0; i < n; i++) {
+        int32_t id = r->candidate_ids == NULL ? (int32_t)i : r->candidate_ids[row->index * n + i];
+        all[i] = (struct candidate){id, row->z[i]};
+    }
+    qsort(all, n, sizeof *all, compare_candidates);
+    for (size_t i = 0; i < n; i++) {
+        row->z[i] = all[i].z;
+        row->ids[i] = all[i].id;
+        good &= all[i].id >= 0 && (i == 0 || all[i].id != all[i - 1].id);
+    }
+    free(all);
+    return good;
+}
+
+static enum status expected_status(const struct problem *p, struct row *row)
+{
+    if (!mix(p, row))
+        return STATUS_UNSAMPLABLE;
+    if (!put_in_order(row))
+        return STATUS_INVALID;
+    return is_samplable(row->z, p->request.vocab_size) ? STATUS_OK : STATUS_UNSAMPLABLE;
 }
 
 /* ---- sampling ---- */
@@ -314,11 +375,14 @@ static void check_alone(const struct problem *p, size_t row, const struct sample
     struct sample_result other;
     struct error err;
     size_t n = r->vocab_size;
-    float *logits = room(r->num_stacks * n, sizeof *logits);
+    size_t bytes = n * dtype_bytes(r->dtype);
+    char *logits = room(r->num_stacks, bytes);
     for (size_t m = 0; m < r->num_stacks; m++)
-        memcpy(logits + m * n, stack_row(&p->request, m, row), n * sizeof *logits);
+        memcpy(logits + m * bytes, (const char *)p->logits + (m * r->batch_size + row) * bytes, bytes);
     r->logits = logits;
     r->batch_size = 1;
+    if (r->candidate_ids != NULL)
+        r->candidate_ids += row * n;
     if (r->bias_rows > 1)
         r->bias += row * n;
     r->bias_rows = r->bias_rows > 1 ? 1 : r->bias_rows;
@@ -340,21 +404,21 @@ static void check_alone(const struct problem *p, size_t row, const struct sample
 static void check_row(const struct problem *p, size_t index, struct sample_result *result)
 {
     const struct sample_request *r = &p->request;
-    struct row row = {r, result, index};
+    size_t n = r->vocab_size;
+    struct row row = {r, result, index, room(n, sizeof(float)), room(n, sizeof(int32_t))};
     struct error err = {.status = STATUS_OK};
-    float *z = room(r->vocab_size, sizeof *z);
-    bool samplable = mix(r, index, z) && is_samplable(z, r->vocab_size);
-    enum status status = sample(0, r, index, 0x00, result, &err);
-    require(status == (samplable ? STATUS_OK : STATUS_UNSAMPLABLE), "a row is refused for its logits alone");
-    if (samplable)
-        check_sampled(&row, z);
+    enum status expected = expected_status(p, &row), status = sample(0, r, index, 0x00, result, &err);
+    require(status == expected, "a row is refused for its logits and ids alone");
+    if (status == STATUS_OK)
+        check_sampled(&row);
     else
         require(err.status == status && err.row == index && err.param != NULL && err.message[0] != '\0',
                 "an error that names the row");
     check_tables(r, index, status, &err, result);
-    if (samplable && r->batch_size > 1 && r->seed.per_row)
+    if (status == STATUS_OK && r->batch_size > 1 && r->seed.per_row)
         check_alone(p, index, result);
-    free(z);
+    free(row.z);
+    free(row.ids);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -25,7 +25,10 @@ struct problem_input {
 
 struct problem {
     struct sample_request request;
-    float *logits, *bias; /* as long as they must be and no longer */
+    void *logits; /* this and what follows are as long as they must be and no longer */
+    float *bias;
+    int32_t *candidate_ids;
+    float *wide; /* the logits in float32 */
     float mix[PROBLEM_MAX_STACKS];
     double temperature[PROBLEM_MAX_ROWS], top_k[PROBLEM_MAX_ROWS], top_p[PROBLEM_MAX_ROWS];
     uint64_t seed[PROBLEM_MAX_ROWS], offset[PROBLEM_MAX_ROWS];
@@ -199,6 +202,66 @@ static inline void problem_fill(struct problem_maker *m, float *z, size_t n)
     }
 }
 
+/* Towards zero, -inf and NaN as they are, and +inf too; what is too large becomes the largest. */
+static inline uint16_t problem_half_of(float x)
+{
+    uint16_t sign = signbit(x) ? 0x8000 : 0;
+    int exponent;
+    if (!isfinite(x))
+        return sign | (isnan(x) ? 0x7e00 : 0x7c00);
+    if (fabsf(x) >= 65504.0f)
+        return sign | 0x7bff;
+    if (fabsf(x) < 0x1p-14f)
+        return sign | (uint16_t)(fabsf(x) * 0x1p24f);
+    float fraction = frexpf(fabsf(x), &exponent); /* in [1/2, 1) */
+    return sign | (uint16_t)((exponent + 13) * 1024 + (int)(fraction * 2048.0f));
+}
+
+static inline float problem_half_value(uint16_t half)
+{
+    int exponent = half >> 10 & 31, fraction = half & 1023;
+    float x = exponent == 31  ? (fraction == 0 ? INFINITY : NAN)
+              : exponent == 0 ? ldexpf((float)fraction, -24)
+                              : ldexpf((float)(fraction + 1024), exponent - 25);
+    return half & 0x8000 ? -x : x;
+}
+
+/* Logits of the request's dtype from those in p->wide, which becomes the same numbers. */
+static inline void problem_narrow(struct problem *p, size_t n)
+{
+    p->logits = malloc(n * dtype_bytes(p->request.dtype));
+    if (p->logits == NULL)
+        abort();
+    if (p->request.dtype == DTYPE_F32)
+        memcpy(p->logits, p->wide, n * sizeof *p->wide);
+    uint16_t *narrow = p->logits;
+    for (size_t i = 0; i < n && p->request.dtype != DTYPE_F32; i++) {
+        uint32_t bits;
+        memcpy(&bits, &p->wide[i], sizeof bits);
+        bool half = p->request.dtype == DTYPE_F16;
+        narrow[i] = half ? problem_half_of(p->wide[i]) : (uint16_t)(bits >> 16);
+        p->wide[i] = half ? problem_half_value(narrow[i]) : problem_float_of((uint32_t)narrow[i] << 16);
+    }
+}
+
+/* Ids from one another by an odd step modulo 2^31, so that none comes twice; or, if bad, with one changed. */
+static inline void problem_read_ids(struct problem *p, struct problem_input *in, bool bad)
+{
+    struct sample_request *r = &p->request;
+    uint32_t step = (uint32_t)problem_take(in, 4) | 1, id = (uint32_t)problem_take(in, 4);
+    size_t n = r->batch_size * r->vocab_size;
+    p->candidate_ids = malloc(n * sizeof *p->candidate_ids);
+    if (p->candidate_ids == NULL)
+        abort();
+    for (size_t i = 0; i < n; i++, id += step)
+        p->candidate_ids[i] = (int32_t)(id & INT32_MAX);
+    if (bad) {
+        size_t at = problem_take(in, 3) % n;
+        p->candidate_ids[at] = (int32_t)(uint32_t)problem_take(in, 4);
+    }
+    r->candidate_ids = p->candidate_ids;
+}
+
 static inline void problem_read_logits(struct problem *p, struct problem_input *in)
 {
     struct sample_request *r = &p->request;
@@ -211,11 +274,12 @@ static inline void problem_read_logits(struct problem *p, struct problem_input *
         m.step = problem_float_of((uint32_t)problem_take(in, 2) << 16);
     }
     m.in = *in;
-    p->logits = malloc(n * sizeof *p->logits);
+    p->wide = malloc(n * sizeof *p->wide);
     p->bias = malloc(bias * sizeof *p->bias + (bias == 0));
-    if (p->logits == NULL || p->bias == NULL)
+    if (p->wide == NULL || p->bias == NULL)
         abort();
-    problem_fill(&m, p->logits, n);
+    problem_fill(&m, p->wide, n);
+    problem_narrow(p, n);
     if (bias > 0)
         problem_fill(&m, p->bias, bias);
     r->logits = p->logits;
@@ -235,9 +299,12 @@ static inline void problem_init(struct problem *p, const uint8_t *data, size_t s
         float weight = problem_float_of((uint32_t)problem_take(in, 2) << 16);
         p->mix[m] = isfinite(weight) ? weight : 1.0f;
     }
-    bool mixed = problem_take(in, 1) % 2 == 1 || r->num_stacks > 1;
-    r->mix = mixed ? p->mix : NULL;
+    unsigned form = (unsigned)problem_take(in, 1), dtype = form >> 1 & 3;
+    r->mix = form % 2 == 1 || r->num_stacks > 1 ? p->mix : NULL;
+    r->dtype = dtype == 1 ? DTYPE_F16 : dtype == 2 ? DTYPE_BF16 : DTYPE_F32;
     problem_read_columns(p, in);
+    if (form >> 3 & 1)
+        problem_read_ids(p, in, form >> 4 & 1);
     problem_read_logits(p, in);
 }
 
@@ -245,6 +312,8 @@ static inline void problem_fini(struct problem *p)
 {
     free(p->logits);
     free(p->bias);
+    free(p->candidate_ids);
+    free(p->wide);
 }
 
 #endif
