@@ -12,8 +12,9 @@ for target; do
     echo "fuzz_$target for $seconds s, told in $log"
     verdict=ok
     UBSAN_OPTIONS=print_stacktrace=1 "$build/tests/fuzz_$target" -max_total_time="$seconds" -max_len=8192 \
-        -timeout=20 -rss_limit_mb=2048 -reload=0 -print_final_stats=1 -artifact_prefix="$build/findings/$target-" \
-        "$build/corpus/$target" "tests/corpus/$target" >"$log" 2>&1 || verdict=FAILED
+        -timeout=20 -rss_limit_mb=2048 -reload=0 -entropic_scale_per_exec_time=1 -print_final_stats=1 \
+        -artifact_prefix="$build/findings/$target-" "$build/corpus/$target" "tests/corpus/$target" \
+        >"$log" 2>&1 || verdict=FAILED
     if [ $verdict != ok ]; then
         failed=1
         grep -v '^#' "$log" | tail -n 60

@@ -277,12 +277,14 @@ static bool put_in_order(struct row *row)
 {
     const struct sample_request *r = row->request;
     size_t n = r->vocab_size;
-    struct candidate *all = room(n, sizeof *all);
     bool good = true;
-    for (size_t i = 0; i < n; i++) {
-        int32_t id = r->candidate_ids == NULL ? (int32_t)i : r->candidate_ids[row->index * n + i];
-        all[i] = (struct candidate){id, row->z[i]};
-    }
+    for (size_t i = 0; i < n; i++)
+        row->ids[i] = (int32_t)i;
+    if (r->candidate_ids == NULL)
+        return true;
+    struct candidate *all = room(n, sizeof *all);
+    for (size_t i = 0; i < n; i++)
+        all[i] = (struct candidate){r->candidate_ids[row->index * n + i], row->z[i]};
     qsort(all, n, sizeof *all, compare_candidates);
     for (size_t i = 0; i < n; i++) {
         row->z[i] = all[i].z;
