@@ -32,10 +32,10 @@ ISA_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mprefer-v
 
 # Asked only when a recipe needs it, since `make deps` may install it in the same run.
 pkg         = $(shell $(PKG_CONFIG) $(1))
-PKG_CFLAGS  = $(eval PKG_CFLAGS := $(call pkg,--cflags openblas libcjson libmicrohttpd inih check))$(PKG_CFLAGS)
+PKG_CFLAGS  = $(eval PKG_CFLAGS := $(call pkg,--cflags openblas libcjson libmicrohttpd gnutls nettle inih check))$(PKG_CFLAGS)
 CORE_LIBS   = $(call pkg,--libs openblas) -lm -pthread
-PROTO_LIBS  = $(call pkg,--libs libcjson)
-SERVER_LIBS = $(call pkg,--libs libmicrohttpd inih)
+PROTO_LIBS  = $(call pkg,--libs libcjson nettle)
+SERVER_LIBS = $(call pkg,--libs libmicrohttpd gnutls nettle inih)
 CHECK_LIBS  = $(call pkg,--libs check libcjson)
 
 KERNEL_SOURCE := core/kernels_table.c
@@ -47,7 +47,7 @@ SERVER_OBJS   := $(call objects,$(filter-out server/main.c,$(wildcard server/*.c
 TESTS         := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 OBJS          := $(CORE_OBJS) $(PROTO_OBJS) $(SERVER_OBJS) $(BUILD)/server/main.o $(TESTS:%=%.o)
 
-.PHONY: all deps run test check blackbox asan tsan lint format install uninstall clean
+.PHONY: all deps deps-bench deps-dev run test test-faults check blackbox asan tsan bench bench-quick lint format install uninstall clean
 all: $(BUILD)/samplerd
 
 $(BUILD)/samplerd: $(BUILD)/server/main.o $(BUILD)/libserver.a $(BUILD)/libproto.a $(BUILD)/libcore.a
@@ -97,6 +97,17 @@ test: $(TESTS) $(BUILD)/samplerd
 	SAMPLERD=$(BUILD)/samplerd $(PYTHON) -m unittest discover -s tests/blackbox -t tests/blackbox
 check: test
 
+# What goes wrong outside: slow and vanished clients, no memory, a full disk, replicas that die.  With wrk and haproxy
+# where they are installed.
+FAILING_MALLOC := $(BUILD)/tests/faults/failing_malloc.so
+$(FAILING_MALLOC): tests/faults/failing_malloc.c
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) -O2 -shared -fPIC -o $@ $<
+$(FAILING_MALLOC): | $(filter deps,$(MAKECMDGOALS))
+test-faults: $(BUILD)/samplerd $(FAILING_MALLOC)
+	SAMPLERD=$(BUILD)/samplerd FAILING_MALLOC_SO=$(abspath $(FAILING_MALLOC)) \
+	$(PYTHON) -m unittest discover -s tests/faults -t tests/faults
+
 # The same tests with every memory access, overflow and race watched.
 asan:
 	ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
@@ -115,25 +126,40 @@ lint:
 format:
 	clang-format -i $(wildcard */*.[ch])
 
+# The unit files name the program where it is installed.
+UNIT_DIR = $(PREFIX)/lib/systemd/system
+UNITS   := samplerd.service samplerd.socket
 install: $(BUILD)/samplerd
 	install -D -m 755 $(BUILD)/samplerd $(DESTDIR)$(PREFIX)/bin/samplerd
 	install -D -m 644 config.example.ini $(DESTDIR)$(PREFIX)/share/doc/samplerd/config.example.ini
 	install -D -m 644 README.md $(DESTDIR)$(PREFIX)/share/doc/samplerd/README.md
 	install -D -m 644 LICENSE $(DESTDIR)$(PREFIX)/share/doc/samplerd/LICENSE
+	install -d $(DESTDIR)$(UNIT_DIR)
+	for u in $(UNITS); do sed 's|/usr/local|$(PREFIX)|g' packaging/systemd/$$u >$(DESTDIR)$(UNIT_DIR)/$$u && \
+	    chmod 644 $(DESTDIR)$(UNIT_DIR)/$$u || exit 1; done
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/samplerd
+	rm -f $(DESTDIR)$(PREFIX)/bin/samplerd $(UNITS:%=$(DESTDIR)$(UNIT_DIR)/%)
 	rm -rf $(DESTDIR)$(PREFIX)/share/doc/samplerd
 clean:
 	rm -rf build
 
-# Debian packages: to build, and to test.
-DEPS := gcc libc6-dev pkg-config libmicrohttpd-dev libcjson-dev libinih-dev libopenblas-dev librandom123-dev \
-        check python3 curl
-deps:
-	@if ! command -v apt-get >/dev/null; then \
-	    echo "This is no Debian. samplerd needs a C11 compiler, GNU make, pkg-config, libmicrohttpd >= 0.9.71, cJSON,"; \
-	    echo "inih, OpenBLAS and the Random123 headers; its tests need check, Python 3 and curl."; exit 0; fi; \
-	missing=; for p in $(DEPS); do \
+# Debian packages: to build and to test; and what `make bench` and `make fuzz` need on top.
+DEPS       := gcc libc6-dev pkg-config libmicrohttpd-dev libgnutls28-dev nettle-dev libcjson-dev libinih-dev \
+              libopenblas-dev librandom123-dev check python3 curl openssl
+DEPS_BENCH := wrk gnuplot-nox libsimdjson-dev
+DEPS_DEV   := clang libclang-rt-dev
+deps: PACKAGES := $(DEPS)
+deps: ELSEWHERE := samplerd needs a C11 compiler, GNU make, pkg-config, libmicrohttpd >= 0.9.71 with \
+                   GnuTLS, nettle, cJSON, inih, OpenBLAS and the Random123 headers; its tests need check, Python 3, \
+                   curl and openssl.
+deps-bench: PACKAGES := $(DEPS_BENCH)
+deps-bench: ELSEWHERE := The benchmarks need wrk, gnuplot and simdjson.
+deps-dev: PACKAGES := $(DEPS_DEV)
+deps-dev: ELSEWHERE := Fuzzing needs clang and its libFuzzer.
+deps-bench deps-dev: | $(filter deps,$(MAKECMDGOALS))
+deps deps-bench deps-dev:
+	@if ! command -v apt-get >/dev/null; then echo "This is no Debian. $(ELSEWHERE)"; exit 0; fi; \
+	missing=; for p in $(PACKAGES); do \
 	    dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q '^install ok installed' || missing="$$missing $$p"; done; \
 	if [ -z "$$missing" ]; then echo "Every package that samplerd needs is here."; exit 0; fi; \
 	echo "Installing:$$missing"; \
@@ -143,13 +169,13 @@ deps:
 
 # build/samplerd-bench: timings without a server; simdjson is one of its baselines where it is installed.
 CXXFLAGS   ?= -O3 -g -march=native
-BENCH_OBJS := $(call objects,$(wildcard bench/*.c))
+BENCH_OBJS := $(call objects,$(filter-out bench/sink.c bench/cjson_parse.c,$(wildcard bench/*.c)))
 BENCH_LINK  = $(CC)
 OBJS       += $(BENCH_OBJS)
 ifeq (yes,$(shell command -v $(CXX) >/dev/null && $(PKG_CONFIG) --exists simdjson && echo yes))
 BENCH_LINK  = $(CXX)
 BENCH_LIBS  = $(call pkg,--libs simdjson)
-$(BUILD)/bench/bench_numbers.o: CPPFLAGS += -DHAVE_SIMDJSON
+$(BUILD)/bench/bench_numbers.o: override CPPFLAGS += -DHAVE_SIMDJSON
 $(BUILD)/samplerd-bench: $(BUILD)/bench/simdjson_baseline.o
 $(BUILD)/bench/simdjson_baseline.o: bench/simdjson_baseline.cpp bench/simdjson_baseline.h
 	@mkdir -p $(@D)
@@ -157,6 +183,15 @@ $(BUILD)/bench/simdjson_baseline.o: bench/simdjson_baseline.cpp bench/simdjson_b
 endif
 $(BUILD)/samplerd-bench: $(BENCH_OBJS) $(BUILD)/libproto.a $(BUILD)/libcore.a
 	$(BENCH_LINK) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(BENCH_LIBS) $(PROTO_LIBS) $(CORE_LIBS)
+
+# Timings of core, numbers and the whole server: table.md and plots in build/bench/ (README, "Speed").
+BENCH := $(BUILD)/bench/sink $(BUILD)/bench/cjson_parse
+bench bench-quick: $(BUILD)/samplerd $(BUILD)/samplerd-bench $(BENCH)
+	$(PYTHON) bench/run.py --build $(BUILD) $(if $(filter bench-quick,$@),--quick) $(ARGS)
+$(BENCH): %: %.o
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(SERVER_LIBS) $(PROTO_LIBS)
+$(BENCH:%=%.o): | $(filter deps deps-bench,$(MAKECMDGOALS))
+OBJS += $(BENCH:%=%.o)
 
 # Fuzz targets: `make test` replays the inputs of tests/corpus/ with any compiler; `make fuzz SECONDS=60` looks
 # for more with clang's libFuzzer, so long for each target.
@@ -171,10 +206,10 @@ FUZZERS     := $(patsubst tests/fuzz_%.c,%,$(filter-out tests/fuzz_main.c,$(wild
 FUZZ_BINS   := $(FUZZERS:%=$(BUILD)/tests/fuzz_%)
 OBJS        += $(FUZZ_BINS:%=%.o) $(BUILD)/tests/fuzz_main.o
 
-.PHONY: fuzz fuzz-run replay deps-dev
-$(FUZZ_BINS:%=%.o) $(BUILD)/tests/fuzz_main.o: | $(filter deps,$(MAKECMDGOALS))
+.PHONY: fuzz fuzz-run replay
+$(FUZZ_BINS:%=%.o) $(BUILD)/tests/fuzz_main.o: | $(filter deps deps-dev,$(MAKECMDGOALS))
 CORE_FUZZERS := $(BUILD)/tests/fuzz_sampler
-$(CORE_OBJS) $(CORE_FUZZERS:%=%.o): CPPFLAGS += $(FUZZ_LOOPS)
+$(CORE_OBJS) $(CORE_FUZZERS:%=%.o): override CPPFLAGS += $(FUZZ_LOOPS)
 $(CORE_FUZZERS): %: %.o $(FUZZ_MAIN) $(BUILD)/libcore.a
 	$(CC) $(CFLAGS) $(FUZZ_LINK) $(LDFLAGS) -o $@ $^ $(CORE_LIBS)
 $(filter-out $(CORE_FUZZERS),$(FUZZ_BINS)): %: %.o $(FUZZ_MAIN) $(BUILD)/libproto.a $(BUILD)/libcore.a
@@ -184,15 +219,10 @@ test: replay
 replay: $(FUZZ_BINS)
 	@for f in $(FUZZERS); do $(BUILD)/tests/fuzz_$$f tests/corpus/$$f || exit 1; done
 
-fuzz:
+fuzz: | $(filter deps deps-dev,$(MAKECMDGOALS))
 	@command -v $(FUZZ_CC) >/dev/null || { echo "make fuzz needs clang and its libFuzzer: make deps-dev"; exit 1; }
 	$(MAKE) fuzz-run $(FUZZ_FLAGS)
 fuzz-run: $(FUZZ_BINS)
 	tests/fuzz.sh $(BUILD) $(SECONDS) $(FUZZERS)
-
-# Debian packages: to fuzz.
-DEPS_DEV := clang libclang-rt-dev
-deps-dev:
-	$(MAKE) deps DEPS="$(DEPS) $(DEPS_DEV)"
 
 -include $(OBJS:.o=.d)

@@ -54,6 +54,28 @@ static void narrow(struct search *s, int64_t at)
     }
 }
 
+/* Places in b->z of the tokens that are inside; as many as the counts say. */
+static int32_t *find_inside(struct search *s, size_t n)
+{
+    struct bracket *b = s->b;
+    int32_t *found = arena_alloc(s->scratch, n + 16, sizeof *found); /* vectors are stored whole */
+    assert(found != NULL);
+    size_t count = s->kernels->find_between(b->z, b->n, order_float((int32_t)b->low),
+                                            order_float((int32_t)b->high), found);
+    assert(count == n);
+    (void)count;
+    return found;
+}
+
+/* Turn places in b->z into positions in the first z. */
+static void set_positions(struct bracket *b, int32_t *found, size_t n)
+{
+    for (size_t i = 0; b->positions != NULL && i < n; i++)
+        found[i] = b->positions[found[i]];
+    b->positions = found;
+    b->n = n;
+}
+
 /* Leave out every token that is outside. */
 static void shrink(struct search *s)
 {
@@ -61,28 +83,30 @@ static void shrink(struct search *s)
     size_t n = s->at_low - s->at_high;
     if (n == b->n)
         return;
-    int32_t *found = arena_alloc(s->scratch, n + 16, sizeof *found); /* vectors are stored whole */
+    int32_t *found = find_inside(s, n);
     float *z = arena_alloc(s->scratch, n, sizeof *z);
     float *w = b->w == NULL ? NULL : arena_alloc(s->scratch, n, sizeof *w);
-    assert(found != NULL && z != NULL && (b->w == NULL || w != NULL));
-    size_t count = s->kernels->find_between(b->z, b->n, order_float((int32_t)b->low),
-                                            order_float((int32_t)b->high), found);
-    assert(count == n);
-    for (size_t i = 0; i < count; i++) {
-        int32_t at = found[i];
-        z[i] = b->z[at];
+    assert(z != NULL && (b->w == NULL || w != NULL));
+    for (size_t i = 0; i < n; i++) {
+        z[i] = b->z[found[i]];
         if (w != NULL)
-            w[i] = b->w[at];
-        found[i] = b->positions == NULL ? at : b->positions[at];
+            w[i] = b->w[found[i]];
     }
+    set_positions(b, found, n);
     b->z = z;
     b->w = w;
-    b->positions = found;
-    b->n = n;
     s->base = b->above;
     s->base_count = b->count_above;
     s->at_low = n;
     s->at_high = 0;
+}
+
+/* Ties may be most of the row: their places are all that is asked for. */
+static void keep_ties(struct search *s)
+{
+    size_t n = s->at_low - s->at_high;
+    set_positions(s->b, find_inside(s, n), n);
+    s->b->z = s->b->w = NULL;
 }
 
 void bracket_find_near(struct bracket *b, double target, size_t few, const float *hints, size_t count,
@@ -99,10 +123,13 @@ void bracket_find_near(struct bracket *b, double target, size_t few, const float
             narrow(&s, order_code(hints[i]));
     for (unsigned step = 0; b->high - b->low > 1 && s.at_low - s.at_high > few; step++) {
         narrow(&s, middle_of(b, step));
-        if (s.at_low - s.at_high <= b->n / 4)
+        if (s.at_low - s.at_high <= b->n / 4 && !bracket_is_tie(b))
             shrink(&s);
     }
-    shrink(&s);
+    if (bracket_is_tie(b))
+        keep_ties(&s);
+    else
+        shrink(&s);
 }
 
 void bracket_find(struct bracket *b, double target, size_t few, const struct kernels *kernels,

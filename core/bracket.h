@@ -4,6 +4,7 @@
 #include "core/arena.h"
 #include "core/kernels.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -14,8 +15,8 @@
  * when low and high are neighbouring floats, so that all of them tie.
  */
 struct bracket {
-    const float *z;           /* [n] before: the tokens; after: those with low <= z < high */
-    const float *w;           /* [n] their weights, or NULL to count them */
+    const float *z; /* [n] before: the tokens; after: those with low <= z < high; NULL where all tie */
+    const float *w; /* [n] their weights, or NULL to count them; after: as z */
     const int32_t *positions; /* [n] after: where they stood in the first z, ascending; NULL for 0 .. n-1 */
     size_t n;
     float max; /* the largest of the first z */
@@ -35,6 +36,12 @@ struct bracket {
  */
 void bracket_find(struct bracket *b, double target, size_t few, const struct kernels *kernels,
                   struct arena *scratch);
+
+/* Whether all tokens left in the bracket have the value of low. */
+static inline bool bracket_is_tie(const struct bracket *b)
+{
+    return b->high - b->low == 1;
+}
 
 /* The same, and `hints` [count] are tried first: thresholds near the answer. */
 void bracket_find_near(struct bracket *b, double target, size_t few, const float *hints, size_t count,

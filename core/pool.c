@@ -32,18 +32,31 @@ struct pool {
 static void list_push(struct job_list *list, struct pool_job *job)
 {
     job->next = NULL;
-    if (list->first == NULL)
+    job->previous = list->last;
+    if (list->last == NULL)
         list->first = job;
     else
         list->last->next = job;
     list->last = job;
 }
 
-static struct pool_job *list_pop(struct job_list *list)
+static void list_remove(struct job_list *list, struct pool_job *job)
 {
-    struct pool_job *job = list->first;
-    list->first = job->next;
-    return job;
+    if (job->previous == NULL)
+        list->first = job->next;
+    else
+        job->previous->next = job->next;
+    if (job->next == NULL)
+        list->last = job->previous;
+    else
+        job->next->previous = job->previous;
+}
+
+static void take_from_queue(struct pool *pool, struct pool_job *job)
+{
+    list_remove(&pool->waiting, job);
+    job->waiting = false;
+    pool->num_waiting--;
 }
 
 /* Rows to take at once: one while they are few, more when the lock would cost as much as the rows. */
@@ -61,7 +74,7 @@ static void run_rows(struct worker *w, struct pool_job *job)
     size_t first = job->next_row, share = share_of(job, pool->num_workers);
     job->next_row += share;
     if (job->next_row == job->rows)
-        list_pop(&pool->open);
+        list_remove(&pool->open, job);
     pthread_mutex_unlock(&pool->mutex);
 
     for (size_t row = first; row < first + share; row++)
@@ -81,8 +94,8 @@ static void run_rows(struct worker *w, struct pool_job *job)
 static void open_job(struct worker *w)
 {
     struct pool *pool = w->pool;
-    struct pool_job *job = list_pop(&pool->waiting);
-    pool->num_waiting--;
+    struct pool_job *job = pool->waiting.first;
+    take_from_queue(pool, job);
     pthread_mutex_unlock(&pool->mutex);
 
     size_t rows = job->open(job, &w->sampler);
@@ -199,6 +212,7 @@ enum status pool_submit(struct pool *pool, struct pool_job *job, struct error *e
     bool full = pool->num_waiting == pool->queue_depth;
     if (!full) {
         pool->num_waiting++;
+        job->waiting = true;
         list_push(&pool->waiting, job);
         pthread_cond_signal(&pool->work);
     }
@@ -208,6 +222,16 @@ enum status pool_submit(struct pool *pool, struct pool_job *job, struct error *e
                          "%zu requests wait for a worker already, which is queue_depth; try again",
                          pool->queue_depth);
     return STATUS_OK;
+}
+
+bool pool_withdraw(struct pool *pool, struct pool_job *job)
+{
+    pthread_mutex_lock(&pool->mutex);
+    bool waiting = job->waiting;
+    if (waiting)
+        take_from_queue(pool, job);
+    pthread_mutex_unlock(&pool->mutex);
+    return waiting;
 }
 
 size_t pool_queued(struct pool *pool)

@@ -25,7 +25,8 @@ struct pool_job {
 
     /* the pool's own; guarded by its mutex */
     size_t rows, next_row, rows_done;
-    struct pool_job *next;
+    bool waiting; /* in the queue; false before pool_submit() */
+    struct pool_job *previous, *next;
 };
 
 /*
@@ -43,6 +44,13 @@ void pool_destroy(struct pool *pool);
  * Errors: STATUS_OVERLOADED when queue_depth jobs wait already; the job is untouched.
  */
 enum status pool_submit(struct pool *pool, struct pool_job *job, struct error *err);
+
+/*
+ * Take a job that no worker has opened out of the queue: none of its calls will come, and it is the caller's
+ * again.  Returns false, and changes nothing, when it was opened already or never submitted.  Thread-safe,
+ * as long as the job's memory is there.
+ */
+bool pool_withdraw(struct pool *pool, struct pool_job *job);
 
 /* Jobs that wait to be opened. */
 size_t pool_queued(struct pool *pool);

@@ -104,7 +104,7 @@ static float kth_by_counting(const struct kernels *kernels, const float *z, size
     struct bracket b = {.z = z, .w = NULL, .n = n, .max = kernels->max(z, n)};
     bracket_find(&b, (double)k - 0.5, FEW, kernels, scratch);
     float kth = order_float((int32_t)b.low);
-    if (b.high - b.low > 1)
+    if (!bracket_is_tie(&b))
         kth = kth_by_sort(b.z, b.n, k - (size_t)b.above, scratch);
     arena_release(scratch, mark);
     return kth;

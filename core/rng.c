@@ -2,6 +2,7 @@
 
 #include <Random123/philox.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -23,16 +24,30 @@ double rng_uniform(const struct rng_address *a)
     return (double)(word >> 11) * 0x1p-53;
 }
 
-enum status rng_fresh_seed(uint64_t *seed, struct error *err)
+/* Words of the operating system that this thread has not used yet: one system call for many requests. */
+#define STOCK_WORDS 32
+static _Thread_local struct {
+    uint64_t words[STOCK_WORDS];
+    size_t left;
+} stock;
+
+static bool fill_stock(void)
 {
-    uint64_t word;
     ssize_t got;
     do
-        got = getrandom(&word, sizeof word, 0);
+        got = getrandom(stock.words, sizeof stock.words, 0);
     while (got < 0 && errno == EINTR);
-    if (got != sizeof word)
+    stock.left = got == sizeof stock.words ? STOCK_WORDS : 0;
+    return stock.left > 0;
+}
+
+enum status rng_fresh_seed(uint64_t *seed, struct error *err)
+{
+    if (stock.left == 0 && !fill_stock())
         return error_set(err, STATUS_INTERNAL, "no_entropy", "the system gives no random numbers: %s",
                          strerror(errno));
-    *seed = word >> 11;
+    uint64_t *word = &stock.words[--stock.left];
+    *seed = *word >> 11;
+    *word = 0;
     return STATUS_OK;
 }

@@ -88,21 +88,31 @@ static enum status open_row(struct sampler *sampler, const struct row_view *view
     return STATUS_OK;
 }
 
-/* Where the largest logit stands, of equal ones the first. */
+/* Where a value first stands in a lane of a block. */
+static size_t first_in_lane(const float *block, size_t lane, float value)
+{
+    size_t at = lane;
+    while (block[at] != value)
+        at += KERNELS_LANES;
+    return at;
+}
+
+/* Where the largest logit stands, of equal ones the first: in the first block that has it, in one of its
+ * lanes. */
 static size_t argmax(const struct support *s)
 {
-    size_t first = 0;
-    const float *lanes = s->lanes;
-    for (;; first += KERNELS_BLOCK, lanes += KERNELS_LANES) {
-        bool here = false;
+    size_t first = 0, best = KERNELS_BLOCK;
+    for (const float *lanes = s->lanes; best == KERNELS_BLOCK;
+         lanes += KERNELS_LANES, first += KERNELS_BLOCK) {
+        int here = 0;
         for (size_t l = 0; l < KERNELS_LANES; l++)
             here |= lanes[l] == s->max;
-        if (here)
-            break;
+        for (size_t l = 0; here && l < KERNELS_LANES; l++) {
+            size_t at = lanes[l] == s->max ? first_in_lane(s->z + first, l, s->max) : best;
+            best = at < best ? at : best;
+        }
     }
-    while (s->z[first] != s->max)
-        first++;
-    return first;
+    return first - KERNELS_BLOCK + best;
 }
 
 /* The n tokens of a row and their logits. */

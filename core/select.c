@@ -143,44 +143,75 @@ static struct cut cut_by_sorting(const struct support *s, double top_p, struct w
     return walk_to(&all, 0.0, top_p * part_mass(&all), NULL, t);
 }
 
+/* What a search for a nucleus has found out by the time it gives up. */
+struct bounds {
+    float high; /* a threshold whose mass is not above the target */
+    float low;  /* one below it, near which the target may be */
+};
+
 /*
- * Look at the tokens above the 64th, 512th, 4096th ... largest lane maximum until their mass passes target.
- * Returns false when that would be too many; *passed is then the lowest threshold whose mass did not.
+ * Look at the tokens above the 64th, 256th, 1024th ... largest lane maximum until their mass passes target.
+ * Returns false when that would be too many: most of a row may tie with its maxima.
  */
 static bool cut_by_falling_threshold(struct support *s, double target, struct weight_scale scale,
-                                     const struct tools *t, float *passed, struct cut *cut)
+                                     const struct tools *t, struct bounds *bounds, struct cut *cut)
 {
     const float *lanes = s->lanes;
     size_t num_lanes = kernels_blocks(s->n) * KERNELS_LANES;
-    *passed = INFINITY;
-    for (size_t k = KERNELS_LANES; k <= num_lanes / 4; k *= 8) {
+    *bounds = (struct bounds){.high = INFINITY, .low = -INFINITY};
+    bool enough = false, too_many = false;
+    for (size_t k = KERNELS_LANES; k <= num_lanes / 2 && !enough && !too_many; k *= 4) {
         size_t mark = arena_mark(t->scratch);
-        float threshold = rank_kth_of(t->kernels, lanes, num_lanes, k, t->scratch);
+        bounds->low = rank_kth_of(t->kernels, lanes, num_lanes, k, t->scratch);
         int32_t *positions = lend(t, s->n, sizeof *positions);
-        size_t n = rank_collect(t->kernels, s->z, lanes, s->n, threshold, positions);
-        struct part above = part_of(s, positions, n, scale, t);
-        bool enough = part_mass(&above) > target;
-        if (enough)
-            *cut = walk_to(&above, 0.0, target, NULL, t);
+        size_t n = rank_collect(t->kernels, s->z, lanes, s->n, bounds->low, positions);
+        too_many = n > 16 * k;
+        if (!too_many) {
+            struct part above = part_of(s, positions, n, scale, t);
+            enough = part_mass(&above) > target;
+            if (enough)
+                *cut = walk_to(&above, 0.0, target, NULL, t);
+            else
+                bounds->high = bounds->low;
+        }
         arena_release(t->scratch, mark);
-        if (enough)
-            return true;
-        *passed = threshold;
     }
-    return false;
+    return enough;
 }
 
-/* By halving the threshold, from the lowest that is known not to reach the target and from where weights end.
- */
-static struct cut cut_by_halving(const struct support *s, double target, float passed,
+/* Of tokens that tie, the first that keep the mass <= target stay: j of them while above + j w <= target. */
+static struct cut cut_among_ties(const struct bracket *b, double target, struct weight_scale scale,
+                                 const struct kernels *kernels)
+{
+    float value = order_float((int32_t)b->low), w;
+    kernels->weights(&value, 1, scale, &w);
+    double most = w > 0 ? floor((target - b->above) / w) : (double)b->n;
+    size_t stay = most < (double)b->n ? (size_t)most : b->n;
+    while (stay < b->n && b->above + (double)(stay + 1) * w <= target) /* the quotient was rounded */
+        stay++;
+    while (stay > 0 && b->above + (double)stay * w > target)
+        stay--;
+    if (stay == 0 && b->count_above == 0)
+        stay = 1;
+    if (stay == 0)
+        return (struct cut){order_float((int32_t)b->high), INT32_MAX};
+    int32_t last = (int32_t)(stay - 1);
+    return (struct cut){value, b->positions == NULL ? last : b->positions[last]};
+}
+
+/* By halving the threshold between what the search above found out and where weights end. */
+static struct cut cut_by_halving(const struct support *s, double target, const struct bounds *bounds,
                                  struct weight_scale scale, const struct tools *t)
 {
     float *w = lend(t, s->n, sizeof *w);
     t->kernels->weights(s->z, s->n, scale, w);
     struct bracket b = {.z = s->z, .w = w, .n = s->n, .max = s->max};
     double reach = 128.0 / ((double)scale.rate * scale.pre); /* no weight below max - reach */
-    float hints[] = {passed, (float)(s->max - reach)};
-    bracket_find_near(&b, target, SORT_AT_ONCE, hints, 2, t->kernels, t->scratch);
+    float above_low = order_float(order_code(bounds->low) + 1);
+    float hints[] = {bounds->high, above_low, bounds->low, (float)(s->max - reach)};
+    bracket_find_near(&b, target, SORT_AT_ONCE, hints, 4, t->kernels, t->scratch);
+    if (bracket_is_tie(&b))
+        return cut_among_ties(&b, target, scale, t->kernels);
 
     struct part between = {.positions = b.positions, .z = b.z, .w = b.w, .n = b.n};
     struct cut before = {order_float((int32_t)b.high), INT32_MAX};
@@ -193,11 +224,11 @@ static struct cut find_cut(struct support *s, double top_p, struct weight_scale 
         return cut_by_sorting(s, top_p, scale, t);
     double *block_sums = lend(t, kernels_blocks(s->n), sizeof *block_sums);
     double target = top_p * t->kernels->sum_weights(s->z, s->n, scale, block_sums);
-    float passed;
+    struct bounds bounds;
     struct cut cut;
-    if (cut_by_falling_threshold(s, target, scale, t, &passed, &cut))
+    if (cut_by_falling_threshold(s, target, scale, t, &bounds, &cut))
         return cut;
-    return cut_by_halving(s, target, passed, scale, t);
+    return cut_by_halving(s, target, &bounds, scale, t);
 }
 
 void select_top_p(struct support *s, double top_p, struct weight_scale scale, const struct kernels *kernels,

@@ -10,8 +10,11 @@ enum status {
     STATUS_UNSAMPLABLE,  /* a row has NaN, +inf or no unmasked token: 422 */
     STATUS_TOO_LARGE,    /* over a limit, which the message names: 413 */
     STATUS_UNSUPPORTED,  /* a media type nobody here reads: 415 */
+    STATUS_UNAUTHORIZED, /* nobody we know: 401 */
+    STATUS_UNACCEPTABLE, /* an answer in no form that the client takes: 406 */
     STATUS_NOT_FOUND,    /* 404 */
     STATUS_WRONG_METHOD, /* 405 */
+    STATUS_TIMEOUT,      /* the deadline of the request passed: 504 */
     STATUS_OVERLOADED,   /* full or draining; worth a retry: 503 */
     STATUS_NO_MEMORY,    /* 503 as well: less load may cure it */
     STATUS_INTERNAL      /* a bug: 500 */

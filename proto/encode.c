@@ -179,14 +179,48 @@ size_t encode_answer(const struct sample_request *request, const struct sample_r
     return (size_t)(w.p - out);
 }
 
+/* ---- ids alone ---- */
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "ids are written as they lie in memory");
+
+enum status encode_ids_check(const struct sample_request *request, struct error *err)
+{
+    const char *name = request->top_candidates > 0 ? "top_candidates"
+                       : request->logprobs         ? "logprobs"
+                       : request->id != NULL       ? "id"
+                                                   : NULL;
+    if (name == NULL)
+        return STATUS_OK;
+    error_set(err, STATUS_INVALID, "conflicting_parameters",
+              "%s does not fit into an answer of token ids alone; leave it out, or accept application/json",
+              name);
+    return error_at(err, name, ERROR_NO_ROW);
+}
+
+size_t encode_ids_bound(const struct sample_request *request)
+{
+    return add_product(0, request->batch_size, request->n * sizeof(int32_t));
+}
+
+size_t encode_ids(const struct sample_request *request, const struct sample_result *result, char *out)
+{
+    size_t bytes = encode_ids_bound(request);
+    memcpy(out, result->token_ids, bytes);
+    return bytes;
+}
+
 /* ---- errors ---- */
 
 static const char *type_of(enum status status)
 {
     switch (status) {
+    case STATUS_UNAUTHORIZED:
+        return "authentication_error";
     case STATUS_OVERLOADED:
     case STATUS_NO_MEMORY:
         return "overloaded_error";
+    case STATUS_TIMEOUT:
+        return "timeout_error";
     case STATUS_INTERNAL:
         return "server_error";
     default:

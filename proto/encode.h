@@ -17,6 +17,16 @@ size_t encode_bound(const struct sample_request *request);
 size_t encode_answer(const struct sample_request *request, const struct sample_result *result, char *out);
 
 /*
+ * The answer as token ids and nothing else: int32 [batch_size, n], little-endian, row-major.
+ *
+ * encode_ids_check() refuses a request that asked for more than ids: STATUS_INVALID conflicting_parameters.
+ * encode_ids() writes encode_ids_bound() bytes, SIZE_MAX when they cannot be counted, and returns how many.
+ */
+enum status encode_ids_check(const struct sample_request *request, struct error *err);
+size_t encode_ids_bound(const struct sample_request *request);
+size_t encode_ids(const struct sample_request *request, const struct sample_result *result, char *out);
+
+/*
  * Write an error as JSON into out[size], size >= ENCODE_ERROR_BYTES, without a NUL; returns its length.
  * Text that is not UTF-8 is replaced.
  */

@@ -1,6 +1,7 @@
 #include "proto/json.h"
 
 #include "proto/decimal.h"
+#include "proto/json_packed.h"
 #include "proto/json_scan.h"
 
 #include <assert.h>
@@ -11,14 +12,15 @@
 struct decoder {
     struct json_scan scan;
     struct params params;
-    float *numbers; /* [capacity] */
+    struct lender *lender;
+    float *numbers; /* [capacity] lent with the first array */
     size_t used, capacity;
     struct error *err;
 };
 
-size_t json_arena_bytes(size_t commas)
+size_t json_arena_bytes(size_t length)
 {
-    size_t values = commas < PARAMS_MAX_VALUES ? commas + PARAMS_MAX : PARAMS_MAX_VALUES;
+    size_t values = length / 2 < PARAMS_MAX_VALUES ? length / 2 + PARAMS_MAX : PARAMS_MAX_VALUES;
     return JSON_ARENA_BYTES + values * sizeof(double);
 }
 
@@ -46,17 +48,6 @@ static enum status wrong_type(struct decoder *d, const struct param *param, cons
 {
     char kind[KIND_BYTES];
     return params_wrong_type(param, kind_of(item, kind), row, d->err);
-}
-
-/* Whether a string's text has the escape of a zero byte, which would end it early in C. */
-static bool has_zero_byte(const char *text, const char *end)
-{
-    for (const char *p = text; p + 5 < end; p++) {
-        if (*p == '\\' && memcmp(p + 1, "u0000", 5) == 0)
-            return true;
-        p += *p == '\\'; /* an escaped backslash begins no other escape */
-    }
-    return false;
 }
 
 /* ---- lists ---- */
@@ -178,7 +169,7 @@ static enum status read_word(struct decoder *d, const struct param *param, const
                              uint64_t *out)
 {
     const char *digits = w->item->valuestring;
-    if (cJSON_IsString(w->item) && has_zero_byte(w->text, w->scan.p))
+    if (cJSON_IsString(w->item) && json_has_zero_byte(w->text, w->scan.p))
         return params_out_of_range(param, "has a zero byte", w->row, d->err);
     if (cJSON_IsString(w->item))
         return params_read_word(param, digits, strlen(digits), w->row, out, d->err);
@@ -204,11 +195,81 @@ static enum status set_words(struct decoder *d, const struct param *param, const
     return status;
 }
 
+/* ---- ids ---- */
+
+/* Read the ids of one list, which is row `row` or, when that is ERROR_NO_ROW, all there is. */
+static enum status read_ids(struct decoder *d, const struct param *param, const cJSON *list, size_t row,
+                            int32_t *out)
+{
+    size_t i = 0;
+    for (const cJSON *item = list->child; item != NULL; item = item->next, i++) {
+        char kind[KIND_BYTES];
+        bool is_number = cJSON_IsNumber(item);
+        if (!is_number || !params_is_id(item->valuedouble))
+            return params_refuse_id(param, is_number ? "out_of_range" : "wrong_type", kind_of(item, kind),
+                                    row, i, d->err);
+        out[i] = (int32_t)item->valuedouble;
+    }
+    return STATUS_OK;
+}
+
+/* Whether its items are rows of this length. */
+static enum status check_id_rows(struct decoder *d, const struct param *param, const cJSON *rows,
+                                 size_t width)
+{
+    size_t row = 0;
+    for (const cJSON *list = rows->child; list != NULL; list = list->next, row++) {
+        if (!cJSON_IsArray(list))
+            return wrong_type(d, param, list, row);
+        if ((size_t)cJSON_GetArraySize(list) != width) {
+            error_set(d->err, STATUS_INVALID, "wrong_length", "%s[%zu] has %d ids; the first row has %zu",
+                      param->name, row, cJSON_GetArraySize(list), width);
+            return error_at(d->err, param->name, row);
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status read_id_rows(struct decoder *d, const struct param *param, const cJSON *rows, size_t width,
+                                int32_t *out)
+{
+    size_t row = 0;
+    for (const cJSON *list = rows->child; list != NULL; list = list->next, row++)
+        if (read_ids(d, param, list, row, out + row * width) != STATUS_OK)
+            return d->err->status;
+    return STATUS_OK;
+}
+
+/* [B][K] or one flat row [K] */
+static enum status set_ids(struct decoder *d, const struct param *param, const cJSON *item)
+{
+    if (!cJSON_IsArray(item))
+        return wrong_type(d, param, item, ERROR_NO_ROW);
+    bool nested = cJSON_IsArray(item->child);
+    struct shape shape =
+        nested
+            ? (struct shape){2, {(size_t)cJSON_GetArraySize(item), (size_t)cJSON_GetArraySize(item->child)}}
+            : (struct shape){1, {(size_t)cJSON_GetArraySize(item)}};
+    size_t rows = nested ? shape.dims[0] : 1, width = shape.dims[shape.rank - 1];
+    if (width == 0) {
+        error_set(d->err, STATUS_INVALID, "wrong_length", "%s is empty", param->name);
+        return error_at(d->err, param->name, ERROR_NO_ROW);
+    }
+    if (nested && check_id_rows(d, param, item, width) != STATUS_OK)
+        return d->err->status;
+    int32_t *ids = params_keep(&d->params, param, rows * width, sizeof *ids, d->err);
+    if (ids == NULL)
+        return d->err->status;
+    enum status status =
+        nested ? read_id_rows(d, param, item, width, ids) : read_ids(d, param, item, ERROR_NO_ROW, ids);
+    return status == STATUS_OK ? params_set_ids(&d->params, param, ids, &shape, d->err) : status;
+}
+
 /* ---- one member ---- */
 
 static enum status set_text(struct decoder *d, const struct param *param, const char *text, const cJSON *item)
 {
-    if (has_zero_byte(text, d->scan.p))
+    if (json_has_zero_byte(text, d->scan.p))
         return params_out_of_range(param, "has a zero byte", ERROR_NO_ROW, d->err);
     return params_set_text(&d->params, param, item->valuestring, d->err);
 }
@@ -234,13 +295,16 @@ static enum status set_value(struct decoder *d, const struct param *param, const
         if (cJSON_IsString(item))
             return set_text(d, param, text, item);
         break;
+    case PARAM_IDS:
+        return set_ids(d, param, item);
+    case PARAM_LOGITS:
     case PARAM_ARRAY:
         break;
     }
     return wrong_type(d, param, item, ERROR_NO_ROW);
 }
 
-/* Any value but logits and bias. */
+/* Any value but arrays of numbers. */
 static enum status read_value(struct decoder *d, const struct param *param)
 {
     const char *text = d->scan.p;
@@ -260,12 +324,22 @@ static enum status read_value(struct decoder *d, const struct param *param)
     return status;
 }
 
+/* Room for the numbers of this array and of any after it. */
+static enum status lend_numbers(struct decoder *d)
+{
+    if (d->numbers != NULL)
+        return STATUS_OK;
+    d->capacity = numbers_count_bound(d->scan.p, (size_t)(d->scan.end - d->scan.p));
+    d->numbers = d->lender->lend(d->lender, d->capacity * sizeof *d->numbers, d->err);
+    return d->numbers == NULL ? d->err->status : STATUS_OK;
+}
+
 static enum status read_array(struct decoder *d, const struct param *param)
 {
     struct shape shape;
+    if (lend_numbers(d) != STATUS_OK)
+        return d->err->status;
     float *values = d->numbers + d->used;
-    if (d->scan.p >= d->scan.end || *d->scan.p != '[')
-        return read_value(d, param); /* which refuses it, for its type or for its text */
     if (numbers_read_array(&d->scan.p, d->scan.end, values, d->capacity - d->used, &shape, param->name,
                            d->err) != STATUS_OK)
         return d->err->status;
@@ -273,7 +347,26 @@ static enum status read_array(struct decoder *d, const struct param *param)
     for (size_t i = 0; i < shape.rank; i++)
         count *= shape.dims[i];
     d->used += count;
-    return params_set_array(&d->params, param, values, &shape, d->err);
+    return params_set_array(&d->params, param, values, DTYPE_F32, &shape, d->err);
+}
+
+static enum status read_packed(struct decoder *d, const struct param *param)
+{
+    struct json_packed packed;
+    if (json_packed_read(&d->scan, d->lender, param->name, &packed) != STATUS_OK)
+        return d->err->status;
+    return params_set_array(&d->params, param, packed.values, packed.dtype, &packed.shape, d->err);
+}
+
+/* The value of a parameter, by what it is and how it begins. */
+static enum status read_any(struct decoder *d, const struct param *param)
+{
+    char first = d->scan.p < d->scan.end ? *d->scan.p : '\0';
+    if (first == '[' && (param->type == PARAM_LOGITS || param->type == PARAM_ARRAY))
+        return read_array(d, param);
+    if (first == '{' && param->type == PARAM_LOGITS)
+        return read_packed(d, param);
+    return read_value(d, param);
 }
 
 /* The parameter that a key names; p stands behind the key. */
@@ -281,7 +374,7 @@ static enum status find_param(struct decoder *d, const char *key, const struct p
 {
     size_t length = (size_t)(d->scan.p - key);
     /* a key with a zero byte is no name, whatever comes before it: its text is as unknown */
-    if (memchr(key, '\\', length) == NULL || has_zero_byte(key, d->scan.p))
+    if (memchr(key, '\\', length) == NULL || json_has_zero_byte(key, d->scan.p))
         return params_begin(&d->params, key + 1, length - 2, out, d->err);
     cJSON *item = cJSON_ParseWithLength(key, length);
     if (item == NULL)
@@ -303,7 +396,7 @@ static enum status read_member(struct decoder *d)
         return d->err->status;
     json_scan_space(&d->scan);
     assert(param != NULL);
-    enum status status = param->type == PARAM_ARRAY ? read_array(d, param) : read_value(d, param);
+    enum status status = read_any(d, param);
     json_scan_space(&d->scan);
     return status;
 }
@@ -354,13 +447,12 @@ static enum status read_body(struct decoder *d)
     return STATUS_OK;
 }
 
-enum status json_decode(const char *body, size_t length, struct arena *arena, float *numbers, size_t capacity,
+enum status json_decode(const char *body, size_t length, struct arena *arena, struct lender *lender,
                         uint64_t fresh_seed, struct sample_request *out, struct error *err)
 {
     struct decoder d = {
         .scan = {.start = body, .end = body + length, .p = body, .err = err},
-        .numbers = numbers,
-        .capacity = capacity,
+        .lender = lender,
         .err = err,
     };
     params_init(&d.params, arena, PARAM_IN_JSON);

@@ -7,8 +7,8 @@ enum status json_scan_fail(struct json_scan *s, const char *reason)
 {
     if (s->p >= s->end)
         reason = "it ends too early";
-    error_set(s->err, STATUS_INVALID, "malformed_json", "the body is not valid JSON: %s at byte %zu", reason,
-              (size_t)(s->p - s->start));
+    error_set(s->err, STATUS_INVALID, "malformed_json", "%s is not valid JSON: %s at byte %zu",
+              s->subject == NULL ? "the body" : s->subject, reason, (size_t)(s->p - s->start));
     return s->err->status;
 }
 
@@ -136,6 +136,16 @@ enum status json_scan_string(struct json_scan *s)
         s->p += length;
     }
     return json_scan_expect(s, '"', "the '\"' that ends a string");
+}
+
+bool json_has_zero_byte(const char *text, const char *end)
+{
+    for (const char *p = text; p + 5 < end; p++) {
+        if (*p == '\\' && memcmp(p + 1, "u0000", 5) == 0)
+            return true;
+        p += *p == '\\'; /* an escaped backslash begins no other escape */
+    }
+    return false;
 }
 
 /* ---- numbers and words ---- */

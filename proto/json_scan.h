@@ -14,6 +14,7 @@ struct json_scan {
     const char *end;
     const char *p; /* where the scan stands */
     struct error *err;
+    const char *subject; /* what the text is, in messages; NULL for "the body" */
 };
 
 #define JSON_MAX_DEPTH 32
@@ -33,10 +34,14 @@ enum status json_scan_value(struct json_scan *scan);
 /* Step over a string; p stands on its first quote. */
 enum status json_scan_string(struct json_scan *scan);
 
+/* Whether a string's text, known to be valid, has the escape of a zero byte, which would end it early in C.
+ */
+bool json_has_zero_byte(const char *text, const char *end);
+
 /* Step over this one character, or fail with "<what> is missing". */
 enum status json_scan_expect(struct json_scan *scan, char c, const char *what);
 
-/* Set malformed_json "the body is not valid JSON: <reason> at byte <p - start>". */
+/* Set malformed_json "<subject> is not valid JSON: <reason> at byte <p - start>". */
 enum status json_scan_fail(struct json_scan *scan, const char *reason);
 
 /* Bytes of the UTF-8 character at p < end, 1 to 4; 0 when it is not valid (overlong, a surrogate, too high,

@@ -3,57 +3,64 @@
 #include "core/spelling.h"
 #include "proto/json_scan.h"
 
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char *const modes[] = {"processed", "raw", NULL};
-static const char *const dtypes[] = {"f32", NULL};
+const char *const params_dtypes[] = {"f32", "f16", "bf16", NULL};
 
-#define BOTH (PARAM_IN_JSON | PARAM_IN_QUERY)
+#define ANYWHERE (PARAM_IN_JSON | PARAM_IN_RAW | PARAM_IN_NPY | PARAM_IN_TENSORS)
+#define IN_BODY  (PARAM_IN_JSON | PARAM_IN_TENSORS)
 #define LARGEST_WEIGHT                                                                                       \
     0x1.fffffefffffffp127 /* what still rounds to FLT_MAX: 3.4028235e38, as it is written */
 #define FIELD(name) offsetof(struct params, request.name)
 
 /* name, type, forms, per row, whole, min, max, default, words, help, field */
 const struct param params_table[] = {
-    {"logits", PARAM_ARRAY, PARAM_IN_JSON, false, false, 0, 0, "required", NULL,
-     "[B][V] numbers, null masks a token; or one flat row [V]; or [M][B][V] with mix", FIELD(logits)},
-    {"temperature", PARAM_REAL, BOTH, true, false, -DBL_MAX, DBL_MAX, "0", NULL,
+    {"logits", PARAM_LOGITS, IN_BODY, false, false, 0, 0, "required", NULL,
+     "[B][V] numbers, null masks a token; or one flat row [V]; or [M][B][V] with mix; or packed",
+     FIELD(logits)},
+    {"temperature", PARAM_REAL, ANYWHERE, true, false, -DBL_MAX, DBL_MAX, "0", NULL,
      "divides the logits; 0 and below are greedy", FIELD(temperature)},
-    {"top_k", PARAM_REAL, BOTH, true, true, -DBL_MAX, DBL_MAX, "0", NULL,
+    {"top_k", PARAM_REAL, ANYWHERE, true, true, -DBL_MAX, DBL_MAX, "0", NULL,
      "keep the logits >= the k-th largest, ties included; 0 and below keep all", FIELD(top_k)},
-    {"top_p", PARAM_REAL, BOTH, true, false, 0, 1, "1", NULL,
+    {"top_p", PARAM_REAL, ANYWHERE, true, false, 0, 1, "1", NULL,
      "keep the likeliest tokens while their sum stays <= top_p; 0 and 1 keep all", FIELD(top_p)},
-    {"seed", PARAM_WORD, BOTH, true, true, 0, 0x1p64, "fresh", NULL,
+    {"seed", PARAM_WORD, ANYWHERE, true, true, 0, 0x1p64, "fresh", NULL,
      "names the draws; the answer returns the one used", FIELD(seed)},
-    {"offset", PARAM_WORD, BOTH, true, true, 0, 0x1p64, "0", NULL,
+    {"offset", PARAM_WORD, ANYWHERE, true, true, 0, 0x1p64, "0", NULL,
      "position in the sequence: same seed, next token", FIELD(offset)},
-    {"n", PARAM_COUNT, BOTH, false, true, 1, 1024, "1", NULL, "independent draws per row", FIELD(n)},
-    {"top_candidates", PARAM_COUNT, BOTH, false, true, 0, 1024, "0", NULL,
+    {"n", PARAM_COUNT, ANYWHERE, false, true, 1, 1024, "1", NULL, "independent draws per row", FIELD(n)},
+    {"top_candidates", PARAM_COUNT, ANYWHERE, false, true, 0, 1024, "0", NULL,
      "how many candidates to return, by probability, lower id first on a tie", FIELD(top_candidates)},
-    {"logprobs", PARAM_FLAG, BOTH, false, false, 0, 1, "false", NULL, "add natural-log probabilities",
+    {"logprobs", PARAM_FLAG, ANYWHERE, false, false, 0, 1, "false", NULL, "add natural-log probabilities",
      FIELD(logprobs)},
-    {"logprobs_mode", PARAM_CHOICE, BOTH, false, false, 0, 0, "processed", modes,
+    {"logprobs_mode", PARAM_CHOICE, ANYWHERE, false, false, 0, 0, "processed", modes,
      "probabilities of the distribution drawn from, or raw: of softmax(z) before any rule",
      FIELD(logprobs_mode)},
-    {"mix", PARAM_WEIGHTS, BOTH, false, false, -LARGEST_WEIGHT, LARGEST_WEIGHT, "none", NULL,
+    {"mix", PARAM_WEIGHTS, ANYWHERE, false, false, -LARGEST_WEIGHT, LARGEST_WEIGHT, "none", NULL,
      "[M] weights: z = sum of mix[m] * logits[m]", FIELD(mix)},
-    {"bias", PARAM_ARRAY, PARAM_IN_JSON, false, false, 0, 0, "none", NULL,
+    {"bias", PARAM_ARRAY, IN_BODY, false, false, 0, 0, "none", NULL,
      "[V] or [B][V] numbers to add to the logits, null masks a token", FIELD(bias)},
-    {"id", PARAM_TEXT, BOTH, false, false, 0, 256, "none", NULL, "echoed in the answer", FIELD(id)},
-    {"vocab_size", PARAM_COUNT, PARAM_IN_QUERY, false, true, 1, INT32_MAX, "required", NULL,
+    {"candidate_ids", PARAM_IDS, IN_BODY, false, true, 0, INT32_MAX, "none", NULL,
+     "[B][K] the tokens that the logits [B][K] are of, each once a row; the answer has these ids",
+     FIELD(candidate_ids)},
+    {"id", PARAM_TEXT, ANYWHERE, false, false, 0, 256, "none", NULL, "echoed in the answer", FIELD(id)},
+    {"vocab_size", PARAM_COUNT, PARAM_IN_RAW, false, true, 1, INT32_MAX, "required", NULL,
      "of a raw body: tokens per row", offsetof(struct params, vocab_size)},
-    {"dtype", PARAM_CHOICE, PARAM_IN_QUERY, false, false, 0, 0, "f32", dtypes,
-     "of a raw body: what its numbers are", offsetof(struct params, dtype)},
+    {"dtype", PARAM_CHOICE, PARAM_IN_RAW, false, false, 0, 0, "f32", params_dtypes,
+     "of a raw body: what its numbers are", FIELD(dtype)},
 };
 
 const size_t params_count = sizeof params_table / sizeof params_table[0];
 
 _Static_assert(sizeof params_table / sizeof params_table[0] <= PARAMS_MAX,
                "struct params has room for fewer");
-_Static_assert(sizeof(enum logprobs_mode) == sizeof(unsigned), "a choice is stored as unsigned");
+_Static_assert(sizeof(enum logprobs_mode) == sizeof(unsigned) && sizeof(enum dtype) == sizeof(unsigned),
+               "a choice is stored as unsigned");
 
 static size_t index_of(const struct param *param)
 {
@@ -107,8 +114,12 @@ void params_range(const struct param *param, char *text, size_t size)
     case PARAM_WEIGHTS:
         snprintf(text, size, "a list of finite numbers, one for each stack of logits");
         break;
+    case PARAM_LOGITS:
     case PARAM_ARRAY:
         snprintf(text, size, "an array of numbers");
+        break;
+    case PARAM_IDS:
+        snprintf(text, size, "an array of whole numbers from %.10g to %.10g", param->min, param->max);
         break;
     default:
         put_range(param, text, size);
@@ -121,9 +132,9 @@ void params_print(FILE *out)
     for (const struct param *param = params_table; param < params_table + params_count; param++) {
         char range[128];
         params_range(param, range, sizeof range);
-        const char *where = param->forms == BOTH            ? ""
-                            : param->forms == PARAM_IN_JSON ? ", JSON only"
-                                                            : ", raw only";
+        const char *where = param->forms == ANYWHERE  ? ""
+                            : param->forms == IN_BODY ? ", not in a query"
+                                                      : ", raw only";
         fprintf(out, "| `%s` | %s%s%s | %s | %s |\n", param->name, range, param->per_row ? ", *per row*" : "",
                 where, param->initial, param->help);
     }
@@ -162,22 +173,22 @@ static const char *copy_name(struct arena *arena, const char *name, size_t lengt
     return copy;
 }
 
-/* Whether a name is one of the table that another form of request has. */
-static bool is_elsewhere(const char *name, size_t length)
+/* Of a name that the table has for other forms of request: which; NULL for any other. */
+static const char *elsewhere(const char *name, size_t length)
 {
     for (const struct param *param = params_table; param < params_table + params_count; param++)
         if (strlen(param->name) == length && memcmp(param->name, name, length) == 0)
-            return true;
-    return false;
+            return param->forms == PARAM_IN_RAW ? "raw requests" : "JSON requests and of named tensors";
+    return NULL;
 }
 
 static enum status unknown(struct params *p, const char *name, size_t length, struct error *err)
 {
     const char *copy = copy_name(p->arena, name, length);
     const struct param *near = nearest(name, length, p->form);
-    if (is_elsewhere(name, length))
-        error_set(err, STATUS_INVALID, "unknown_parameter", "%s is a parameter of %s only", copy,
-                  p->form == PARAM_IN_JSON ? "raw requests" : "JSON requests");
+    const char *forms = elsewhere(name, length);
+    if (forms != NULL)
+        error_set(err, STATUS_INVALID, "unknown_parameter", "%s is a parameter of %s only", copy, forms);
     else if (near != NULL)
         error_set(err, STATUS_INVALID, "unknown_parameter", "%s is not a known parameter; did you mean %s?",
                   copy, near->name);
@@ -231,12 +242,14 @@ static enum status refuse(const struct param *param, const char *code, const cha
                            : "";
     error_set(err, STATUS_INVALID, code, "%s %s; it must be %s%s", place(param, row, where), verdict,
               is_weight ? "a number that a float32 can hold" : range, list);
-    return error_at(err, param->name, param->per_row ? row : ERROR_NO_ROW);
+    bool by_row = param->per_row || param->type == PARAM_IDS;
+    return error_at(err, param->name, by_row ? row : ERROR_NO_ROW);
 }
 
 bool params_takes_list(const struct param *param)
 {
-    return param->per_row || param->type == PARAM_WEIGHTS || param->type == PARAM_ARRAY;
+    return param->per_row || param->type == PARAM_WEIGHTS || param->type == PARAM_LOGITS ||
+           param->type == PARAM_ARRAY || param->type == PARAM_IDS;
 }
 
 enum status params_out_of_range(const struct param *param, const char *verdict, size_t row, struct error *err)
@@ -264,8 +277,21 @@ enum status params_check_number(const struct param *param, double value, size_t 
     return refuse(param, "out_of_range", verdict, row, err);
 }
 
-/* Memory of the request for a list; NULL with err set when there is no room. */
-static void *keep(struct params *p, const struct param *param, size_t count, size_t size, struct error *err)
+bool params_is_id(double value)
+{
+    return value >= 0 && value <= INT32_MAX && value == floor(value);
+}
+
+enum status params_refuse_id(const struct param *param, const char *code, const char *what, size_t row,
+                             size_t i, struct error *err)
+{
+    char outer[PLACE_BYTES];
+    error_set(err, STATUS_INVALID, code, "%s[%zu] is %s; it must be a whole number from %.10g to %.10g",
+              place(param, row, outer), i, what, param->min, param->max);
+    return error_at(err, param->name, row);
+}
+
+void *params_keep(struct params *p, const struct param *param, size_t count, size_t size, struct error *err)
 {
     void *lent = arena_alloc(p->arena, count, size);
     if (lent == NULL) {
@@ -279,7 +305,7 @@ static void *keep(struct params *p, const struct param *param, size_t count, siz
 static enum status set_column(struct params *p, const struct param *param, const double *values, size_t count,
                               bool is_list, struct error *err)
 {
-    double *copy = keep(p, param, count, sizeof *copy, err);
+    double *copy = params_keep(p, param, count, sizeof *copy, err);
     if (copy == NULL)
         return err->status;
     memcpy(copy, values, count * sizeof *copy);
@@ -291,7 +317,7 @@ static enum status set_column(struct params *p, const struct param *param, const
 static enum status set_weights(struct params *p, const struct param *param, const double *values,
                                size_t count, struct error *err)
 {
-    float *copy = keep(p, param, count, sizeof *copy, err);
+    float *copy = params_keep(p, param, count, sizeof *copy, err);
     if (copy == NULL)
         return err->status;
     for (size_t i = 0; i < count; i++)
@@ -336,7 +362,7 @@ enum status params_set_words(struct params *p, const struct param *param, const 
 {
     if (check_list(param, count, is_list, err) != STATUS_OK)
         return err->status;
-    uint64_t *copy = keep(p, param, count, sizeof *copy, err);
+    uint64_t *copy = params_keep(p, param, count, sizeof *copy, err);
     if (copy == NULL)
         return err->status;
     memcpy(copy, values, count * sizeof *copy);
@@ -396,7 +422,7 @@ enum status params_set_text(struct params *p, const struct param *param, const c
         snprintf(verdict, sizeof verdict, "has %zu bytes", bytes - 1);
         return refuse(param, "out_of_range", verdict, ERROR_NO_ROW, err);
     }
-    char *copy = keep(p, param, bytes, 1, err);
+    char *copy = params_keep(p, param, bytes, 1, err);
     if (copy == NULL)
         return err->status;
     memcpy(copy, text, bytes);
@@ -404,13 +430,30 @@ enum status params_set_text(struct params *p, const struct param *param, const c
     return STATUS_OK;
 }
 
-enum status params_set_array(struct params *p, const struct param *param, const float *values,
-                             const struct shape *shape, struct error *err)
+enum status params_set_array(struct params *p, const struct param *param, const void *values,
+                             enum dtype dtype, const struct shape *shape, struct error *err)
 {
+    if (param->type == PARAM_LOGITS) {
+        p->request.logits = values;
+        p->request.dtype = dtype;
+        p->logits_shape = *shape;
+        return STATUS_OK;
+    }
     if (param->type != PARAM_ARRAY)
         return params_wrong_type(param, "an array", ERROR_NO_ROW, err);
+    assert(dtype == DTYPE_F32);
     *(const float **)field_of(p, param) = values;
-    *(param->offset == FIELD(logits) ? &p->logits_shape : &p->bias_shape) = *shape;
+    p->bias_shape = *shape;
+    return STATUS_OK;
+}
+
+enum status params_set_ids(struct params *p, const struct param *param, const int32_t *values,
+                           const struct shape *shape, struct error *err)
+{
+    if (param->type != PARAM_IDS)
+        return params_wrong_type(param, "an array", ERROR_NO_ROW, err);
+    *(const int32_t **)field_of(p, param) = values;
+    p->ids_shape = *shape;
     return STATUS_OK;
 }
 
@@ -479,6 +522,31 @@ static enum status finish_bias(struct params *p, struct error *err)
     return STATUS_OK;
 }
 
+/* Ids have the shape of one stack; a flat row is a batch of one. */
+static enum status finish_ids(struct params *p, struct error *err)
+{
+    struct sample_request *r = &p->request;
+    const struct shape *s = &p->ids_shape;
+    if (r->candidate_ids == NULL)
+        return STATUS_OK;
+    size_t rows = s->rank == 1 ? 1 : s->dims[0], width = s->dims[s->rank - 1];
+    if (s->rank > 2 || rows != r->batch_size || width != r->vocab_size) {
+        error_set(err, STATUS_INVALID, "wrong_length",
+                  "candidate_ids has %zu row%s of %zu ids; logits has %zu of %zu: each must have its id",
+                  rows, rows == 1 ? "" : "s", width, r->batch_size, r->vocab_size);
+        return wrong_length("candidate_ids", err);
+    }
+    if (r->bias != NULL && r->bias_rows != r->batch_size) {
+        error_set(
+            err, STATUS_INVALID, "conflicting_parameters",
+            "bias is one row for all, but with candidate_ids each row has tokens of its own; send a row "
+            "of bias for each of the %zu",
+            r->batch_size);
+        return wrong_length("bias", err);
+    }
+    return STATUS_OK;
+}
+
 static enum status check_lengths(const struct params *p, struct error *err)
 {
     for (size_t i = 0; i < params_count; i++) {
@@ -519,7 +587,8 @@ enum status params_finish(struct params *p, uint64_t fresh_seed, struct sample_r
     if (p->request.logits == NULL)
         return missing("logits", "send [B][V] numbers", err);
     if (set_defaults(p, fresh_seed, err) != STATUS_OK || finish_logits(p, err) != STATUS_OK ||
-        finish_bias(p, err) != STATUS_OK || check_lengths(p, err) != STATUS_OK)
+        finish_bias(p, err) != STATUS_OK || finish_ids(p, err) != STATUS_OK ||
+        check_lengths(p, err) != STATUS_OK)
         return err->status;
     *out = p->request;
     return STATUS_OK;

@@ -20,11 +20,13 @@ enum param_type {
     PARAM_CHOICE,  /* one of a few words */
     PARAM_TEXT,    /* a string */
     PARAM_WEIGHTS, /* a list of finite numbers */
-    PARAM_ARRAY    /* logits: nested lists of numbers and nulls */
+    PARAM_LOGITS,  /* nested lists of numbers and nulls, or bytes of any dtype */
+    PARAM_ARRAY,   /* nested lists of numbers and nulls */
+    PARAM_IDS      /* nested lists of token ids */
 };
 
-/* Where a parameter can be sent. */
-enum param_form { PARAM_IN_JSON = 1, PARAM_IN_QUERY = 2 };
+/* Where a parameter can be sent: in a JSON object, beside a raw or an npy body, among named tensors. */
+enum param_form { PARAM_IN_JSON = 1, PARAM_IN_RAW = 2, PARAM_IN_NPY = 4, PARAM_IN_TENSORS = 8 };
 
 struct param {
     const char *name;
@@ -44,6 +46,8 @@ struct param {
 extern const struct param params_table[];
 extern const size_t params_count; /* <= PARAMS_MAX */
 
+extern const char *const params_dtypes[]; /* names of enum dtype, in its order; NULL-terminated */
+
 /* Largest text of one JSON parameter other than logits and bias: cJSON takes 64 bytes a number. */
 #define PARAMS_MAX_TEXT_BYTES ((size_t)1 << 20)
 
@@ -54,12 +58,11 @@ extern const size_t params_count; /* <= PARAMS_MAX */
 struct params {
     struct sample_request request;
     uint32_t vocab_size;  /* of a raw body */
-    unsigned dtype;       /* of a raw body; index into the choice's words */
     struct arena *arena;  /* lends what request points at */
     enum param_form form; /* of the request that is decoded */
     bool seen[PARAMS_MAX];
     size_t lengths[PARAMS_MAX]; /* of a list; 0 for one value */
-    struct shape logits_shape, bias_shape;
+    struct shape logits_shape, bias_shape, ids_shape;
 };
 
 void params_init(struct params *p, struct arena *arena, enum param_form form);
@@ -82,9 +85,16 @@ enum status params_set_words(struct params *p, const struct param *param, const 
 enum status params_set_flag(struct params *p, const struct param *param, bool value, struct error *err);
 /* A PARAM_CHOICE or PARAM_TEXT. */
 enum status params_set_text(struct params *p, const struct param *param, const char *text, struct error *err);
-/* values stay where they are: a view. */
-enum status params_set_array(struct params *p, const struct param *param, const float *values,
-                             const struct shape *shape, struct error *err);
+/* A PARAM_LOGITS, or PARAM_ARRAY of DTYPE_F32.  values stay where they are: a view. */
+enum status params_set_array(struct params *p, const struct param *param, const void *values,
+                             enum dtype dtype, const struct shape *shape, struct error *err);
+
+/* A PARAM_IDS: values stay where they are, and are 0 or more. */
+enum status params_set_ids(struct params *p, const struct param *param, const int32_t *values,
+                           const struct shape *shape, struct error *err);
+
+/* Memory of the request for count values of a parameter; NULL with err set (too_large) when there is none. */
+void *params_keep(struct params *p, const struct param *param, size_t count, size_t size, struct error *err);
 
 /* Whether one number is finite and in range, and whole where it must be.  row as below. */
 enum status params_check_number(const struct param *param, double value, size_t row, struct error *err);
@@ -96,7 +106,12 @@ enum status params_check_number(const struct param *param, double value, size_t 
 enum status params_read_word(const struct param *param, const char *digits, size_t length, size_t row,
                              uint64_t *out, struct error *err);
 
-/* Whether it may be a list: of a value a row, or of weights. */
+/* The same of one id, at [row][i] of a list, or at [i] where row is ERROR_NO_ROW; false when it is no id. */
+bool params_is_id(double value);
+enum status params_refuse_id(const struct param *param, const char *code, const char *what, size_t row,
+                             size_t i, struct error *err);
+
+/* Whether it may be a list: of a value a row, of weights, of numbers or of ids. */
 bool params_takes_list(const struct param *param);
 
 /* "<name> <verdict>; it must be <what the parameter takes>": out_of_range.  row as above. */

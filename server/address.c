@@ -21,7 +21,9 @@ static void format(struct address *address)
     char host[NI_MAXHOST], port[NI_MAXSERV];
     if (address_is_unix(address)) {
         const struct sockaddr_un *un = (const struct sockaddr_un *)&address->storage;
-        snprintf(address->text, sizeof address->text, UNIX_PREFIX "%.*s", (int)UNIX_BYTES, un->sun_path);
+        bool abstract = address->length > offsetof(struct sockaddr_un, sun_path) && un->sun_path[0] == '\0';
+        snprintf(address->text, sizeof address->text, UNIX_PREFIX "%s%.*s", abstract ? "@" : "",
+                 (int)UNIX_BYTES - abstract, un->sun_path + abstract);
         return;
     }
     const struct sockaddr *any = (const struct sockaddr *)&address->storage;
@@ -44,6 +46,7 @@ static enum status parse_unix(const char *path, struct address *out, struct erro
                          "the socket path has %zu bytes; the system allows %zu", length, UNIX_BYTES);
     struct sockaddr_un *un = (struct sockaddr_un *)&out->storage;
     un->sun_family = AF_UNIX;
+    out->mode = ADDRESS_UNIX_MODE;
     memcpy(un->sun_path, path, length + 1);
     out->length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + 1);
     format(out);
@@ -137,6 +140,37 @@ bool address_is_unix(const struct address *address)
     return address->storage.ss_family == AF_UNIX;
 }
 
+bool address_is_local(const struct address *address)
+{
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&address->storage;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&address->storage;
+    if (address->storage.ss_family == AF_INET)
+        return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
+    if (address->storage.ss_family == AF_INET6)
+        return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr) ||
+               (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr) && v6->sin6_addr.s6_addr[12] == 127);
+    return address_is_unix(address);
+}
+
+enum status address_of_socket(int fd, struct address *out, struct error *err)
+{
+    int type = 0, listening = 0;
+    socklen_t type_size = sizeof type, listening_size = sizeof listening;
+    memset(out, 0, sizeof *out);
+    out->length = sizeof out->storage;
+    if (getsockname(fd, (struct sockaddr *)&out->storage, &out->length) != 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_size) != 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &listening_size) != 0)
+        return error_set(err, STATUS_INVALID, "no_socket", "descriptor %d is no socket: %s", fd,
+                         strerror(errno));
+    int family = out->storage.ss_family;
+    if (type != SOCK_STREAM || !listening || (family != AF_INET && family != AF_INET6 && family != AF_UNIX))
+        return error_set(err, STATUS_INVALID, "no_socket",
+                         "descriptor %d is no stream socket that listens on TCP or a unix address", fd);
+    format(out);
+    return STATUS_OK;
+}
+
 /* A socket file that refuses connections was left behind by a process that is gone. */
 static void remove_stale_file(const struct address *address)
 {
@@ -153,11 +187,18 @@ static void remove_stale_file(const struct address *address)
     close(fd);
 }
 
+/* Nobody can connect before listen(), so the file has its mode in time. */
+static bool set_mode(const struct address *address)
+{
+    return !address_is_unix(address) ||
+           chmod(((const struct sockaddr_un *)&address->storage)->sun_path, (mode_t)address->mode) == 0;
+}
+
 static bool bind_and_listen(int fd, struct address *address)
 {
     const int on = 1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* a restart need not wait for TIME_WAIT */
-    if (bind(fd, (const struct sockaddr *)&address->storage, address->length) != 0 ||
+    if (bind(fd, (const struct sockaddr *)&address->storage, address->length) != 0 || !set_mode(address) ||
         listen(fd, SOMAXCONN) != 0)
         return false;
     address->length = sizeof address->storage;

@@ -12,10 +12,13 @@
 /* Room for any printable form: unix: and a path, or a scoped IPv6 address and a port. */
 #define ADDRESS_TEXT_BYTES (sizeof "unix:" + sizeof((struct sockaddr_un *)NULL)->sun_path)
 
+#define ADDRESS_UNIX_MODE 0660u /* what address_parse() says */
+
 /* Where to listen or connect, as bind(2) and connect(2) take it. */
 struct address {
     struct sockaddr_storage storage; /* AF_INET, AF_INET6 or AF_UNIX */
     socklen_t length;
+    unsigned mode;                 /* of a unix socket's file, once address_listen() makes it */
     char text[ADDRESS_TEXT_BYTES]; /* printable, numeric; address_parse() reads it back: "[::1]:8090" */
 };
 
@@ -31,6 +34,12 @@ enum status address_parse(const char *text, struct address *out, struct error *e
 unsigned address_port(const struct address *address);
 
 bool address_is_unix(const struct address *address);
+
+/* Whether none but this machine can reach it: a unix socket or a loopback address. */
+bool address_is_local(const struct address *address);
+
+/* Where a socket that listens already does so.  Errors: STATUS_INVALID if it does not, or is no stream. */
+enum status address_of_socket(int fd, struct address *out, struct error *err);
 
 /*
  * Open a non-blocking socket that listens there.

@@ -3,6 +3,7 @@
 #include "server/pages.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -22,19 +23,48 @@ static bool is_media(const char *content_type, const char *name)
     return length == strlen(name) && strncasecmp(content_type, name, length) == 0;
 }
 
+static const struct {
+    const char *name;
+    enum media media;
+} media_types[] = {
+    {"application/json", MEDIA_JSON},
+    {"application/octet-stream", MEDIA_RAW},
+    {"application/x-npy", MEDIA_NPY},
+    {"application/x-safetensors", MEDIA_SAFETENSORS},
+};
+
 static enum status judge_media(struct call *call)
 {
     const char *type = header(call->connection, MHD_HTTP_HEADER_CONTENT_TYPE);
-    if (type != NULL && is_media(type, "application/json"))
-        call->x.media = MEDIA_JSON;
-    else if (type != NULL && is_media(type, "application/octet-stream"))
-        call->x.media = MEDIA_RAW;
-    else
-        return error_set(
-            &call->x.error, STATUS_UNSUPPORTED, "unsupported_media_type",
-            "Content-Type is %.80s; send application/json, or application/octet-stream for raw logits",
-            type == NULL ? "missing" : type);
-    return STATUS_OK;
+    for (size_t i = 0; type != NULL && i < sizeof media_types / sizeof media_types[0]; i++) {
+        if (is_media(type, media_types[i].name)) {
+            call->x.media = media_types[i].media;
+            return STATUS_OK;
+        }
+    }
+    return error_set(&call->x.error, STATUS_UNSUPPORTED, "unsupported_media_type",
+                     "Content-Type is %.60s; send application/json, application/octet-stream for raw logits, "
+                     "application/x-npy or application/x-safetensors",
+                     type == NULL ? "missing" : type);
+}
+
+static enum MHD_Result take_accept(void *cls, enum MHD_ValueKind kind, const char *key, const char *value)
+{
+    (void)kind;
+    if (value != NULL && strcasecmp(key, MHD_HTTP_HEADER_ACCEPT) == 0)
+        accept_add(cls, value);
+    return MHD_YES;
+}
+
+static enum status judge_accept(struct call *call)
+{
+    struct accept accept = {0};
+    MHD_get_connection_values(call->connection, MHD_HEADER_KIND, take_accept, &accept);
+    if (accept_choose(&accept, &call->x.form))
+        return STATUS_OK;
+    return error_set(&call->x.error, STATUS_UNACCEPTABLE, "not_acceptable",
+                     "Accept allows neither of the two answers there are: %s, and %s for token ids alone",
+                     accept_media[ANSWER_JSON], accept_media[ANSWER_IDS]);
 }
 
 /* The body's buffer, sized once where the client says how long it is. */
@@ -53,10 +83,41 @@ static enum status judge_length(struct call *call)
     return buffers_take(call->x.buffers, first < limit ? first : limit, &call->x.body, &call->x.error);
 }
 
+/* Whoever is unknown learns nothing, not even what there is. */
+static enum status judge_caller(struct call *call)
+{
+    if (call->admin || (call->route != NULL && (call->route->reach & ROUTE_OPEN) != 0))
+        return STATUS_OK;
+    return access_judge(http_options(call->http)->access,
+                        header(call->connection, MHD_HTTP_HEADER_AUTHORIZATION), &call->x.error);
+}
+
+/* X-Request-Timeout-Ms: a client may wait less than request_timeout_ms, never more. */
+static enum status judge_timeout(struct call *call)
+{
+    const char *text = header(call->connection, ADMISSION_TIMEOUT_HEADER);
+    if (text == NULL)
+        return STATUS_OK;
+    size_t digits = strspn(text, "0123456789");
+    unsigned long long ms = strtoull(text, NULL, 10); /* too large a number is ULLONG_MAX */
+    if (digits == 0 || text[digits] != '\0' || ms == 0) {
+        error_set(&call->x.error, STATUS_INVALID, "out_of_range",
+                  ADMISSION_TIMEOUT_HEADER " is \"%.40s\"; it must be a whole number of milliseconds from 1",
+                  text);
+        return error_at(&call->x.error, ADMISSION_TIMEOUT_HEADER, ERROR_NO_ROW);
+    }
+    unsigned most = call->timeout_ms == 0 ? UINT_MAX : call->timeout_ms;
+    call->timeout_ms = ms < most ? (unsigned)ms : most;
+    return STATUS_OK;
+}
+
 enum status admission_judge(struct call *call, const char *url, const char *method)
 {
     struct error *err = &call->x.error;
-    call->route = pages_find(url);
+    const struct config *config = http_options(call->http)->config;
+    call->route = pages_find(url, call->admin, config->admin_listen[0] != '\0');
+    if (judge_caller(call) != STATUS_OK)
+        return err->status;
     if (call->route == NULL)
         return error_set(
             err, STATUS_NOT_FOUND, "not_found",
@@ -69,7 +130,7 @@ enum status admission_judge(struct call *call, const char *url, const char *meth
                          call->route->path, call->route->allow, method);
     if (!call->sample)
         return STATUS_OK;
-    if (judge_media(call) != STATUS_OK)
+    if (judge_media(call) != STATUS_OK || judge_accept(call) != STATUS_OK || judge_timeout(call) != STATUS_OK)
         return err->status;
     return judge_length(call);
 }

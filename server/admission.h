@@ -7,9 +7,12 @@
  */
 #define ADMISSION_SWALLOW_BYTES ((size_t)4 << 20)
 
+#define ADMISSION_TIMEOUT_HEADER "X-Request-Timeout-Ms"
+
 /*
- * Judge a request by its headers, before any of its body is taken: route, method, media type, length, load.
- * Sets the call's route, media and body buffer. Errors: as the status says, with the text in call->x.error.
+ * Judge a request by its headers, before any of its body is taken: caller, route, method, media type,
+ * deadline, length, load. Sets the call's route, media, timeout and body buffer. Errors: as the status says,
+ * with the text in call->x.error.
  */
 enum status admission_judge(struct call *call, const char *url, const char *method);
 

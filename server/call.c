@@ -1,6 +1,7 @@
 #include "server/call.h"
 
 #include "server/admission.h"
+#include "server/framing.h"
 #include "server/pages.h"
 #include "server/respond.h"
 
@@ -35,6 +36,7 @@ static enum status append(struct call *call, const char *data, size_t size)
 
 enum MHD_Result call_take(struct call *call, const char *data, size_t *size)
 {
+    call->record.request_bytes += *size;
     if (!call->refused && call->sample && append(call, data, *size) != STATUS_OK)
         refuse(call);
     if (call->refused || !call->sample) {
@@ -58,7 +60,7 @@ static enum MHD_Result collect_field(void *cls, enum MHD_ValueKind kind, const c
 {
     (void)kind;
     struct exchange *x = cls;
-    x->fields[x->num_fields++] = (struct raw_field){key, value};
+    x->fields[x->num_fields++] = (struct query_field){key, value};
     return MHD_YES;
 }
 
@@ -85,11 +87,25 @@ static bool try_here(struct call *call)
     return ready;
 }
 
-/* A worker may finish before this returns, so the connection is suspended first. */
+/* On the watch's thread; the call lives as long as its connection is in CONN_SAMPLING. */
+static void call_expire(void *argument)
+{
+    struct call *call = argument;
+    if (exchange_expire(&call->x, http_options(call->http)->pool))
+        MHD_resume_connection(call->connection);
+}
+
+/*
+ * A worker may finish before this returns, so the connection is suspended first; and what is not in the queue
+ * cannot be taken out of it, so the deadline comes last.
+ */
 static enum MHD_Result submit(struct call *call)
 {
     struct exchange *x = &call->x;
     call->submitted = true;
+    if (!conn_enter(call->conn, CONN_SAMPLING))
+        return MHD_NO;
+    timeline_end(&x->timeline, STAGE_READ);
     if (collect_query(call) != STATUS_OK) {
         refuse(call);
         return respond_answer(call);
@@ -102,7 +118,8 @@ static enum MHD_Result submit(struct call *call)
     if (exchange_submit(x, http_options(call->http)->pool, &x->error) != STATUS_OK) {
         refuse(call);
         MHD_resume_connection(call->connection);
-    }
+    } else
+        conn_set_deadline(call->conn, call->timeout_ms, call_expire, call);
     return MHD_YES;
 }
 
@@ -110,11 +127,14 @@ static enum MHD_Result submit(struct call *call)
 
 static struct call *call_create(struct http *http, struct MHD_Connection *connection)
 {
-    struct call *call = calloc(1, sizeof *call);
+    struct conn *conn = conn_of(connection);
+    struct call *call = conn != NULL && conn_enter(conn, CONN_BODY) ? calloc(1, sizeof *call) : NULL;
     if (call == NULL)
         return NULL;
     call->http = http;
     call->connection = connection;
+    call->conn = conn;
+    call->timeout_ms = http_options(http)->config->request_timeout_ms;
     exchange_init(&call->x, http_options(http)->buffers, http_options(http)->config->max_answer_bytes);
     http_count(http, 1);
     return call;
@@ -123,22 +143,26 @@ static struct call *call_create(struct http *http, struct MHD_Connection *connec
 void call_destroy(struct call *call)
 {
     struct http *http = call->http;
+    record_end(call);
     free(call->x.fields);
     exchange_fini(&call->x);
     free(call);
     http_count(http, -1);
 }
 
-enum MHD_Result call_begin(struct http *http, struct MHD_Connection *connection, const char *url,
-                           const char *method, struct call **out)
+enum MHD_Result call_begin(struct http *http, bool admin, struct MHD_Connection *connection, const char *url,
+                           const char *method, const char *version, struct call **out)
 {
     struct call *call = call_create(http, connection);
     if (call == NULL)
         return MHD_NO;
     *out = call;
-    if (admission_judge(call, url, method) != STATUS_OK)
+    call->admin = admin;
+    record_begin(call, method);
+    bool framed = framing_judge(connection, method, version, &call->close, &call->x.error) == STATUS_OK;
+    if (!framed || admission_judge(call, url, method) != STATUS_OK)
         refuse(call);
-    if (!call->refused || !admission_answers_at_once(call))
+    if (!call->refused || (framed && !admission_answers_at_once(call)))
         return MHD_YES;
     call->close = true;
     return respond_answer(call);

@@ -1,8 +1,10 @@
 #ifndef SERVER_CALL_H
 #define SERVER_CALL_H
 
+#include "server/conn.h"
 #include "server/exchange.h"
 #include "server/http.h"
+#include "server/record.h"
 
 #include <microhttpd.h>
 
@@ -18,18 +20,22 @@ struct route;
 struct call {
     struct http *http;
     struct MHD_Connection *connection;
+    struct conn *conn;
     const struct route *route; /* NULL when the path has none */
+    bool admin;                /* came by admin_listen */
     bool sample;               /* to be sampled, unless refused */
     bool refused;              /* x.error says why */
     bool close;                /* the connection, after the answer */
     bool submitted;            /* to the pool */
+    unsigned timeout_ms;       /* from the whole request to its answer; 0: none */
     size_t swallowed;          /* bytes of a body that nobody needs */
+    struct record record;
     struct exchange x;
 };
 
 /* Headers have come.  *out is set unless memory is short; the answer may be queued already. */
-enum MHD_Result call_begin(struct http *http, struct MHD_Connection *connection, const char *url,
-                           const char *method, struct call **out);
+enum MHD_Result call_begin(struct http *http, bool admin, struct MHD_Connection *connection, const char *url,
+                           const char *method, const char *version, struct call **out);
 
 /* A piece of the body has come. */
 enum MHD_Result call_take(struct call *call, const char *data, size_t *size);

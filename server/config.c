@@ -31,7 +31,8 @@ static const struct {
 } action_flags[] = {
     {"--print-config", CONFIG_PRINT_CONFIG, "write the values in force as an INI file and exit"},
     {"--check-config", CONFIG_CHECK_CONFIG, "check the configuration and exit"},
-    {"--healthcheck", CONFIG_HEALTHCHECK, "ask the server at --listen whether it is ready; exit 0 if so"},
+    {"--healthcheck", CONFIG_HEALTHCHECK,
+     "ask the server at admin_listen, else listen, whether it is ready; exit 0 if so"},
     {"--version", CONFIG_PRINT_VERSION, "write the version and exit"},
     {"--help", CONFIG_PRINT_HELP, "write this text and exit"},
 };
@@ -221,6 +222,16 @@ static const char **value_slot(struct command_line *line, const char *flag, size
     return option == NULL ? NULL : &line->values[option - option_table];
 }
 
+/* Whether a flag is that of a switch, and what follows it is no word of a switch: it then means on. */
+static bool is_bare_switch(const char *flag, size_t length, const char *next)
+{
+    const struct option *option = option_find(flag + 2, length - 2, '-');
+    if (option == NULL || option->words != option_switch_words)
+        return false;
+    return next == NULL ||
+           (strcmp(next, option_switch_words[0]) != 0 && strcmp(next, option_switch_words[1]) != 0);
+}
+
 static enum status read_action(struct command_line *line, const char *flag, size_t length, struct error *err)
 {
     char name[NAME_BYTES], hint[OPTION_VALUE_BYTES];
@@ -252,6 +263,8 @@ static enum status read_flags(int argc, char *const *argv, struct command_line *
                 return err->status;
         } else if (flag[length] == '=')
             *slot = flag + length + 1;
+        else if (is_bare_switch(flag, length, i + 1 < argc ? argv[i + 1] : NULL))
+            *slot = option_switch_words[1];
         else if (i + 1 < argc)
             *slot = argv[++i];
         else
@@ -281,6 +294,13 @@ static enum status check_together(const struct config *config, struct error *err
         return error_set(err, STATUS_INVALID, "out_of_range",
                          "max_inflight_bytes is %zu; it must be at least max_body_bytes, %zu",
                          config->max_inflight_bytes, config->max_body_bytes);
+    bool cert = config->tls_cert_file[0] != '\0', key = config->tls_key_file[0] != '\0';
+    if (cert != key)
+        return error_set(err, STATUS_INVALID, "missing_parameter", "%s is set, %s is not; TLS needs both",
+                         cert ? "tls_cert_file" : "tls_key_file", cert ? "tls_key_file" : "tls_cert_file");
+    if (config->tls_client_ca_file[0] != '\0' && !cert)
+        return error_set(err, STATUS_INVALID, "missing_parameter",
+                         "tls_client_ca_file is set, tls_cert_file is not; client certificates need TLS");
     return STATUS_OK;
 }
 
@@ -314,6 +334,11 @@ enum status config_load(int argc, char *const *argv, char *const *environment, s
     return check_together(out, err);
 }
 
+static const char *initial_text(const struct option *option)
+{
+    return option->initial[0] == '\0' ? "empty" : option->initial;
+}
+
 void config_print(const struct config *config, FILE *out)
 {
     const char *section = "";
@@ -330,7 +355,8 @@ void config_print(const struct config *config, FILE *out)
         section = o->section;
         option_value(o, config, value);
         option_range(o, range);
-        fprintf(out, "# %s\n# %s; default %s\n%s = %s\n", o->help, range, o->initial, o->key, value);
+        fprintf(out, "# %s\n# %s; default %s\n%s =%s%s\n", o->help, range, initial_text(o), o->key,
+                value[0] == '\0' ? "" : " ", value);
     }
 }
 
@@ -350,6 +376,6 @@ void config_help(FILE *out)
             fprintf(out, "\n[%s]\n", o->section);
         option_flag(o, flag);
         option_range(o, range);
-        fprintf(out, "  %s VALUE\n      %s\n      %s; default %s\n", flag, o->help, range, o->initial);
+        fprintf(out, "  %s VALUE\n      %s\n      %s; default %s\n", flag, o->help, range, initial_text(o));
     }
 }

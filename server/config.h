@@ -7,23 +7,44 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#define CONFIG_PATH_BYTES 161 /* key, path and blanks fit a line of the INI file, which inih cuts at 198 */
+
 /* The settings in force; plain data, nothing to free.  server/option.c has each key's range and default. */
 struct config {
     char listen[ADDRESS_TEXT_BYTES]; /* as written; address_parse() accepts it */
-    unsigned io_threads;             /* 0: automatic */
+    unsigned unix_socket_mode;
+    char admin_listen[ADDRESS_TEXT_BYTES]; /* or "" */
+    unsigned io_threads;                   /* 0: automatic */
     size_t max_body_bytes;
     size_t max_inflight_bytes; /* >= max_body_bytes */
     size_t max_answer_bytes;
     unsigned max_connections;
+    unsigned max_connections_per_ip; /* 0: no limit */
+    unsigned header_timeout_ms;
+    unsigned body_timeout_ms;
+    unsigned request_timeout_ms; /* 0: none */
     unsigned idle_timeout_ms;
+    unsigned drain_delay_ms;
+
+    char token_file[CONFIG_PATH_BYTES];    /* or "", as the following */
+    unsigned allow_anonymous;              /* 0 or 1 */
+    char tls_cert_file[CONFIG_PATH_BYTES]; /* both of these or neither; */
+    char tls_key_file[CONFIG_PATH_BYTES];
+    char tls_client_ca_file[CONFIG_PATH_BYTES]; /* only with them */
 
     unsigned workers; /* 0: one per usable CPU */
     unsigned kernels; /* index into config_kernels_names */
     unsigned queue_depth;
 
-    unsigned log_format; /* enum log_format */
-    unsigned log_level;  /* enum log_level */
+    unsigned log_format;    /* enum log_format */
+    unsigned log_level;     /* enum log_level */
+    unsigned log_requests;  /* enum config_log_requests */
+    unsigned server_timing; /* 1: on */
 };
+
+/* Requests that get a line in the log: "off", "errors", "all", NULL */
+enum config_log_requests { CONFIG_LOG_OFF, CONFIG_LOG_ERRORS, CONFIG_LOG_ALL };
+extern const char *const config_log_requests_names[];
 
 /* "auto", "generic", "avx2", "avx512", "neon", NULL */
 extern const char *const config_kernels_names[];

@@ -3,7 +3,9 @@
 #include "core/rng.h"
 #include "proto/encode.h"
 #include "proto/json.h"
+#include "proto/npy.h"
 #include "proto/numbers.h"
+#include "proto/safetensors.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -16,9 +18,33 @@ static struct exchange *exchange_of(struct pool_job *job)
     return (struct exchange *)((char *)job - offsetof(struct exchange, job));
 }
 
+/* One of the loans, of which a request asks for a few: LENDER_MOST says how many. */
+static void *lend_buffer(struct lender *lender, size_t bytes, struct error *err)
+{
+    struct exchange *x = (struct exchange *)((char *)lender - offsetof(struct exchange, lender));
+    size_t limit = buffers_limit(x->buffers);
+    assert(x->num_loans < LENDER_MOST);
+    struct buffer *loan = &x->loans[x->num_loans];
+    if (bytes > limit - x->length) /* it would never fit, however long the client waits */
+        error_set(err, STATUS_TOO_LARGE, "too_large",
+                  "the body of %zu bytes and the %zu that it is decoded to are more than max_inflight_bytes, "
+                  "which is %zu",
+                  x->length, bytes, limit);
+    else if (buffers_take(x->buffers, bytes, loan, err) == STATUS_OK)
+        x->num_loans++;
+    return loan->data;
+}
+
+static void return_loans(struct exchange *x)
+{
+    while (x->num_loans > 0)
+        buffers_give(x->buffers, &x->loans[--x->num_loans]);
+}
+
 void exchange_init(struct exchange *x, struct buffers *buffers, size_t max_answer_bytes)
 {
-    *x = (struct exchange){.buffers = buffers, .max_answer_bytes = max_answer_bytes};
+    *x = (struct exchange){
+        .buffers = buffers, .max_answer_bytes = max_answer_bytes, .lender.lend = lend_buffer};
     pthread_mutex_init(&x->mutex, NULL);
 }
 
@@ -26,7 +52,7 @@ void exchange_fini(struct exchange *x)
 {
     sampler_result_fini(&x->result);
     arena_fini(&x->arena);
-    buffers_give(x->buffers, &x->numbers);
+    return_loans(x);
     buffers_give(x->buffers, &x->body);
     buffers_give(x->buffers, &x->answer);
     free(x->error_answer);
@@ -43,38 +69,53 @@ void exchange_answer_error(struct exchange *x)
         x->answer_length = encode_error(&x->error, x->error_answer, ENCODE_ERROR_BYTES);
 }
 
+static enum status refuse_query(struct exchange *x)
+{
+    if (x->num_fields == 0)
+        return STATUS_OK;
+    return error_set(&x->error, STATUS_INVALID, "unexpected_query",
+                     "%.80s is in the query; a %s request has all its parameters in the body",
+                     x->fields[0].key, x->media == MEDIA_JSON ? "JSON" : "safetensors");
+}
+
 static enum status decode_json(struct exchange *x, uint64_t seed)
 {
-    if (x->num_fields > 0)
-        return error_set(&x->error, STATUS_INVALID, "unexpected_query",
-                         "%.80s is in the query; a JSON request has all its parameters in the body",
-                         x->fields[0].key);
-    size_t most = numbers_count_bound(x->body.data, x->length), limit = buffers_limit(x->buffers);
-    if (most > (limit - x->length) / sizeof(float)) /* it would never fit, however long the client waits */
-        return error_set(
-            &x->error, STATUS_TOO_LARGE, "too_large",
-            "the body of %zu bytes and its %zu numbers take more than max_inflight_bytes, which is %zu",
-            x->length, most, limit);
-    if (buffers_take(x->buffers, most * sizeof(float), &x->numbers, &x->error) != STATUS_OK ||
-        arena_init(&x->arena, json_arena_bytes(most), &x->error) != STATUS_OK)
+    if (arena_init(&x->arena, json_arena_bytes(x->length), &x->error) != STATUS_OK)
         return x->error.status;
-    return json_decode(x->body.data, x->length, &x->arena, (float *)(void *)x->numbers.data, most, seed,
-                       &x->request, &x->error);
+    return json_decode(x->body.data, x->length, &x->arena, &x->lender, seed, &x->request, &x->error);
 }
 
 static enum status decode_raw(struct exchange *x, uint64_t seed)
 {
-    size_t bytes = raw_arena_bytes(x->fields, x->num_fields);
-    if (arena_init(&x->arena, bytes, &x->error) != STATUS_OK)
+    if (arena_init(&x->arena, query_arena_bytes(x->fields, x->num_fields), &x->error) != STATUS_OK)
         return x->error.status;
+    if (x->media == MEDIA_NPY)
+        return npy_decode(x->fields, x->num_fields, x->body.data, x->length, &x->arena, &x->lender, seed,
+                          &x->request, &x->error);
     return raw_decode(x->fields, x->num_fields, x->body.data, x->length, &x->arena, seed, &x->request,
                       &x->error);
+}
+
+static enum status decode_media(struct exchange *x, uint64_t seed)
+{
+    if (x->media == MEDIA_RAW || x->media == MEDIA_NPY)
+        return decode_raw(x, seed);
+    if (refuse_query(x) != STATUS_OK)
+        return x->error.status;
+    if (x->media == MEDIA_JSON)
+        return decode_json(x, seed);
+    return safetensors_decode(x->body.data, x->length, &x->arena, &x->lender, seed, &x->request, &x->error);
+}
+
+static size_t answer_bound(const struct exchange *x)
+{
+    return x->form == ANSWER_IDS ? encode_ids_bound(&x->request) : encode_bound(&x->request);
 }
 
 /* Refuse an answer that would be too large before anything is sampled for it. */
 static enum status check_answer_size(struct exchange *x)
 {
-    size_t bound = encode_bound(&x->request), inflight = buffers_limit(x->buffers);
+    size_t bound = answer_bound(x), inflight = buffers_limit(x->buffers);
     bool by_answer = x->max_answer_bytes <= inflight;
     size_t limit = by_answer ? x->max_answer_bytes : inflight;
     if (bound <= limit)
@@ -89,7 +130,9 @@ static enum status decode(struct exchange *x)
     uint64_t seed;
     if (rng_fresh_seed(&seed, &x->error) != STATUS_OK)
         return x->error.status;
-    enum status status = x->media == MEDIA_JSON ? decode_json(x, seed) : decode_raw(x, seed);
+    enum status status = decode_media(x, seed);
+    if (status == STATUS_OK && x->form == ANSWER_IDS)
+        status = encode_ids_check(&x->request, &x->error);
     if (status != STATUS_OK || check_answer_size(x) != STATUS_OK)
         return x->error.status;
     return sampler_result_init(&x->result, &x->request, &x->error);
@@ -97,16 +140,29 @@ static enum status decode(struct exchange *x)
 
 static void decode_once(struct exchange *x)
 {
-    if (!x->decoded)
-        x->status = decode(x);
+    if (x->decoded)
+        return;
+    x->status = decode(x);
     x->decoded = true;
+    if (x->status == STATUS_OK)
+        timeline_end(&x->timeline, STAGE_PARSE);
+}
+
+static enum status late(struct error *err)
+{
+    return error_set(err, STATUS_TIMEOUT, "deadline_exceeded",
+                     "the deadline of the request passed before it was answered");
 }
 
 static size_t open_exchange(struct pool_job *job, struct sampler *sampler)
 {
     (void)sampler;
     struct exchange *x = exchange_of(job);
-    decode_once(x);
+    timeline_end(&x->timeline, STAGE_QUEUE);
+    if (atomic_load(&x->expired))
+        x->status = late(&x->error);
+    else
+        decode_once(x);
     return x->status == STATUS_OK ? x->request.batch_size : 0;
 }
 
@@ -125,6 +181,11 @@ static void run_row(struct pool_job *job, size_t row, struct sampler *sampler)
 {
     struct exchange *x = exchange_of(job);
     struct error err;
+    if (atomic_load_explicit(&x->expired, memory_order_relaxed)) {
+        late(&err);
+        keep_error(x, &err);
+        return;
+    }
     if (sampler_reserve(sampler, &x->request, &err) != STATUS_OK ||
         sampler_run_row(sampler, &x->request, row, &x->result, &err) != STATUS_OK)
         keep_error(x, &err);
@@ -132,10 +193,11 @@ static void run_row(struct pool_job *job, size_t row, struct sampler *sampler)
 
 static enum status encode(struct exchange *x)
 {
-    size_t bound = encode_bound(&x->request);
+    size_t bound = answer_bound(x);
     if (buffers_take(x->buffers, bound, &x->answer, &x->error) != STATUS_OK)
         return x->error.status;
-    x->answer_length = encode_answer(&x->request, &x->result, x->answer.data);
+    x->answer_length = x->form == ANSWER_IDS ? encode_ids(&x->request, &x->result, x->answer.data)
+                                             : encode_answer(&x->request, &x->result, x->answer.data);
     assert(x->answer_length <= bound);
     return STATUS_OK;
 }
@@ -143,7 +205,9 @@ static enum status encode(struct exchange *x)
 /* The body and its numbers have served, so the answer may use their room in the budget. */
 static void finish(struct exchange *x)
 {
-    buffers_give(x->buffers, &x->numbers);
+    if (timeline_has(&x->timeline, STAGE_PARSE))
+        timeline_end(&x->timeline, STAGE_SAMPLE);
+    return_loans(x);
     buffers_give(x->buffers, &x->body);
     if (x->status == STATUS_OK)
         x->status = encode(x);
@@ -167,13 +231,33 @@ enum status exchange_submit(struct exchange *x, struct pool *pool, struct error 
     return pool_submit(pool, &x->job, err);
 }
 
+bool exchange_expire(struct exchange *x, struct pool *pool)
+{
+    atomic_store(&x->expired, true);
+    if (!pool_withdraw(pool, &x->job))
+        return false;
+    late(&x->error);
+    return_loans(x);
+    buffers_give(x->buffers, &x->body);
+    exchange_answer_error(x);
+    return true;
+}
+
 /* Waking a worker and being woken again takes about as long as this. */
 #define HANDOVER_US         20.0
 #define HANDOVER_JSON_BYTES ((size_t)16 << 10)
 
+/* How much of the body is JSON. */
+static size_t json_bytes(const struct exchange *x)
+{
+    return x->media == MEDIA_JSON          ? x->length
+           : x->media == MEDIA_SAFETENSORS ? safetensors_header_bytes(x->body.data, x->length)
+                                           : 0;
+}
+
 bool exchange_try(struct exchange *x, struct sampler *sampler)
 {
-    if (x->media == MEDIA_JSON && x->length > HANDOVER_JSON_BYTES)
+    if (json_bytes(x) > HANDOVER_JSON_BYTES)
         return false;
     decode_once(x);
     if (x->status == STATUS_OK && sampler_cost_us(&x->request) > HANDOVER_US)

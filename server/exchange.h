@@ -2,14 +2,17 @@
 #define SERVER_EXCHANGE_H
 
 #include "core/pool.h"
+#include "proto/lender.h"
 #include "proto/raw.h"
+#include "server/accept.h"
 #include "server/buffers.h"
+#include "server/timeline.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* What a body is, by its Content-Type. */
-enum media { MEDIA_NONE, MEDIA_JSON, MEDIA_RAW };
+/* What a body is, by its Content-Type; the label `media` of the metrics has the same order. */
+enum media { MEDIA_NONE, MEDIA_JSON, MEDIA_RAW, MEDIA_NPY, MEDIA_SAFETENSORS };
 
 /*
  * One POST /sample from its first byte to its last: the body, what was decoded from it, its rows as a pool
@@ -18,20 +21,26 @@ enum media { MEDIA_NONE, MEDIA_JSON, MEDIA_RAW };
  */
 struct exchange {
     struct pool_job job;
+    struct timeline timeline;
     struct buffers *buffers;
     size_t max_answer_bytes;
     enum media media;
+    enum answer_form form; /* of the answer; an error is JSON */
     struct buffer body;
-    size_t length;            /* bytes of the body so far */
-    struct raw_field *fields; /* [num_fields] of the query, for MEDIA_RAW; loans of the connection */
+    size_t length;              /* bytes of the body so far */
+    struct query_field *fields; /* [num_fields] of the query; loans of the connection */
     size_t num_fields;
 
-    struct buffer numbers; /* logits and bias of a JSON body */
-    struct arena arena;    /* all else that was decoded */
+    struct lender lender;             /* lends decoders what follows */
+    struct buffer loans[LENDER_MOST]; /* numbers that are not as they lie in the body */
+    size_t num_loans;
+    struct arena arena; /* all else that was decoded */
     struct sample_request request;
     struct sample_result result;
 
-    bool decoded;          /* request and result are set, or status says why not */
+    bool decoded;        /* request and result are set, or status says why not */
+    atomic_bool expired; /* nobody waits for the answer any more: rows that have not begun are left out */
+
     pthread_mutex_t mutex; /* guards error while rows run */
     enum status status;    /* STATUS_OK, or error says what is wrong */
     struct error error;    /* of the first bad row, when several are */
@@ -61,5 +70,12 @@ enum status exchange_submit(struct exchange *exchange, struct pool *pool, struct
  * Returns false when it is more: then submit it.  What is done by then is not done again.
  */
 bool exchange_try(struct exchange *exchange, struct sampler *sampler);
+
+/*
+ * The deadline has passed.  Returns true when the exchange waited for a worker: its answer is the error then,
+ * and `done` is not called.  Otherwise a worker is at it, and skips what it can; `done` is called as before,
+ * from then on or already.  From any thread.
+ */
+bool exchange_expire(struct exchange *exchange, struct pool *pool);
 
 #endif

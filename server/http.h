@@ -2,8 +2,10 @@
 #define SERVER_HTTP_H
 
 #include "core/pool.h"
+#include "server/access.h"
 #include "server/buffers.h"
 #include "server/config.h"
+#include "server/metrics.h"
 
 /*
  * The HTTP side: routes, bodies in, answers out, over libmicrohttpd's epoll threads.
@@ -16,11 +18,14 @@ struct http_options {
     const struct kernels *kernels;
     struct pool *pool;
     struct buffers *buffers;
+    struct access *access;
+    struct metrics *metrics;
     int listen_fd; /* bound and listening; the server takes ownership */
+    int admin_fd;  /* the same for admin_listen, or -1 */
     size_t io_threads;
 };
 
-/* Start serving.  Errors: STATUS_NO_MEMORY, STATUS_INTERNAL; the socket is then closed. */
+/* Start serving.  Errors: STATUS_NO_MEMORY, STATUS_INTERNAL; the sockets are then closed. */
 enum status http_start(const struct http_options *options, struct http **out, struct error *err);
 
 const struct http_options *http_options(const struct http *http);
@@ -39,14 +44,17 @@ bool http_draining(const struct http *http);
 /* From now on /readyz says 503 and answers close their connection. */
 void http_drain(struct http *http);
 
-/* Accept no more connections. */
+/* Accept what has connected by now, and no more. */
 void http_quiesce(struct http *http);
 
 /* Requests begun and not yet answered in full. */
 size_t http_in_flight(struct http *http);
 
-/* Wait until none is in flight, at most timeout_ms; false when some still are. */
-bool http_wait_idle(struct http *http, unsigned timeout_ms);
+/*
+ * Hang up on connections that have been idle for quiet_ms.  Returns how many connections are left, which may
+ * bring a request yet; when it is 0 none can.
+ */
+size_t http_hang_up_idle(struct http *http, unsigned quiet_ms);
 
 /* Close every connection and free all.  Every request must have left the pool. */
 void http_stop(struct http *http);

@@ -18,7 +18,7 @@ const char *const log_format_names[] = {"text", "json", NULL};
 #define TAIL_BYTES 32 /* kept free for ",\"truncated\":true}\n" */
 
 static enum log_format log_format_in_force = LOG_TEXT;
-static enum log_level least_level = LOG_INFO;
+static atomic_int least_level = LOG_INFO;
 static atomic_uint lost_lines;
 
 /* A line under construction.  Once full, nothing more is added. */
@@ -208,16 +208,21 @@ size_t log_line(char bytes[LOG_LINE_BYTES + 1], enum log_format format, int64_t 
 void log_init(enum log_format format, enum log_level least)
 {
     log_format_in_force = format;
-    least_level = least;
+    log_set_level(least);
     signal(SIGPIPE, SIG_IGN);
     for (int fd = 0; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) == -1 && open("/dev/null", O_RDWR) == -1)
             return; /* no /dev/null: nothing better to offer */
 }
 
+void log_set_level(enum log_level least)
+{
+    atomic_store_explicit(&least_level, (int)least, memory_order_relaxed);
+}
+
 bool log_enabled(enum log_level level)
 {
-    return level >= least_level;
+    return (int)level >= atomic_load_explicit(&least_level, memory_order_relaxed);
 }
 
 /* A pipe that polls writable has PIPE_BUF bytes free, so a line then goes out whole and at once. */

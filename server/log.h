@@ -59,6 +59,9 @@ static inline struct log_field log_bool(const char *key, bool truth)
  */
 void log_init(enum log_format format, enum log_level least);
 
+/* Change the least level, at any time.  Thread-safe. */
+void log_set_level(enum log_level least);
+
 /* Whether events of this level are written; for the caller whose fields are costly to gather. */
 bool log_enabled(enum log_level level);
 

@@ -6,12 +6,17 @@
 #include "core/cpus.h"
 #include "core/mix.h"
 #include "core/pool.h"
-#include "server/address.h"
+#include "server/access.h"
 #include "server/buffers.h"
 #include "server/config.h"
 #include "server/healthcheck.h"
 #include "server/http.h"
 #include "server/log.h"
+#include "server/pages.h"
+#include "server/reload.h"
+#include "server/sockets.h"
+#include "server/systemd.h"
+#include "server/tls.h"
 
 #include <errno.h>
 #include <semaphore.h>
@@ -19,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* What a served process is made of. */
@@ -26,12 +32,14 @@ struct service {
     const struct kernels *kernels;
     struct pool *pool;
     struct buffers *buffers;
+    struct access *access;
+    struct metrics *metrics;
     struct http *http;
     size_t workers, io_threads;
 };
 
-/* Open connections may still bring a request that is on its way: none must have come twice this long. */
-#define QUIET_MS 25
+/* An open connection may still bring a request that is on its way: in a drain it is given this long. */
+#define QUIET_MS 100
 
 static enum status choose_kernels(const struct config *config, const struct kernels **out, struct error *err)
 {
@@ -48,21 +56,20 @@ static size_t automatic_io_threads(size_t cpus)
     return cpus < 8 ? 1 : cpus / 4;
 }
 
-static enum status service_start(struct service *s, const struct config *config, int listen_fd,
-                                 struct error *err)
+static enum status service_start(struct service *s, const struct config *config,
+                                 const struct sockets *sockets, struct error *err)
 {
     size_t cpus = cpus_usable();
-    if (choose_kernels(config, &s->kernels, err) != STATUS_OK) {
-        close(listen_fd);
-        return err->status;
-    }
     s->workers = config->workers > 0 ? config->workers : cpus;
     s->io_threads = config->io_threads > 0 ? config->io_threads : automatic_io_threads(cpus);
     mix_setup();
-    if (buffers_create(config->max_inflight_bytes, config->max_inflight_bytes / 4, &s->buffers, err) !=
+    if (choose_kernels(config, &s->kernels, err) != STATUS_OK || tls_load(config, err) != STATUS_OK ||
+        access_create(config, &s->access, err) != STATUS_OK ||
+        buffers_create(config->max_inflight_bytes, config->max_inflight_bytes / 4, &s->buffers, err) !=
             STATUS_OK ||
+        metrics_create(pages_path, s->kernels->name, &s->metrics, err) != STATUS_OK ||
         pool_create(s->workers, config->queue_depth, s->kernels, &s->pool, err) != STATUS_OK) {
-        close(listen_fd);
+        sockets_close(sockets);
         return err->status;
     }
     struct http_options options = {
@@ -70,7 +77,10 @@ static enum status service_start(struct service *s, const struct config *config,
         .kernels = s->kernels,
         .pool = s->pool,
         .buffers = s->buffers,
-        .listen_fd = listen_fd,
+        .access = s->access,
+        .metrics = s->metrics,
+        .listen_fd = sockets->main_fd,
+        .admin_fd = sockets->admin_fd,
         .io_threads = s->io_threads,
     };
     return http_start(&options, &s->http, err);
@@ -82,20 +92,31 @@ static void service_stop(struct service *s)
     pool_destroy(s->pool);
     http_stop(s->http);
     buffers_destroy(s->buffers);
+    metrics_destroy(s->metrics);
+    access_destroy(s->access);
+    tls_unload();
 }
 
 /* Where the server really listens, and a line that can be pasted. */
-static void print_banner(const struct address *address)
+static void print_banner(const struct address *address, const struct config *config)
 {
+    bool tls = tls_is_on(config), tokens = config->token_file[0] != '\0';
+    const char *scheme = tls ? "https" : "http";
     const char *body =
         "{\"logits\":[[10,8,6,3]],\"temperature\":0.8,\"top_p\":0.95,\"seed\":7,\"top_candidates\":3}";
     const char *text = address->text, *curl = "curl -s";
-    printf("samplerd %s listens on %s%s\n", SAMPLERD_VERSION, address_is_unix(address) ? "" : "http://",
-           text);
+    printf("samplerd %s listens on %s%s%s\n", SAMPLERD_VERSION, address_is_unix(address) ? "" : scheme,
+           address_is_unix(address) ? "" : "://", text);
     if (address_is_unix(address))
-        printf("Try:  %s --unix-socket %s http://localhost/sample", curl, text + strlen("unix:"));
+        printf("Try:  %s --unix-socket %s %s://localhost/sample", curl, text + strlen("unix:"), scheme);
     else
-        printf("Try:  %s http://%s/sample", curl, text);
+        printf("Try:  %s %s://%s/sample", curl, scheme, text);
+    if (tls) /* who issued the certificate, curl may not know */
+        printf(" --cacert %s", config->tls_cert_file);
+    if (config->tls_client_ca_file[0] != '\0')
+        printf(" --cert CERT --key KEY");
+    if (tokens)
+        printf(" -H \"Authorization: Bearer $TOKEN\"");
     printf(" -H 'Content-Type: application/json' -d '%s'\n", body);
     fflush(stdout);
 }
@@ -128,31 +149,52 @@ static void wait_for_signal(void)
         ;
 }
 
-/* Finish what was accepted.  Returns false when a second signal cuts it short. */
-static bool drain(struct http *http)
+/* Whether a signal comes within this time. */
+static bool signal_within(unsigned timeout_ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    uint64_t ns = (uint64_t)until.tv_nsec + (uint64_t)timeout_ms * 1000000;
+    until.tv_sec += (time_t)(ns / 1000000000);
+    until.tv_nsec = (long)(ns % 1000000000);
+    int waited;
+    do
+        waited = sem_clockwait(&stop_requests, CLOCK_MONOTONIC, &until);
+    while (waited != 0 && errno == EINTR);
+    return waited == 0;
+}
+
+/*
+ * Finish what was accepted: go on accepting while load balancers learn that we are not ready, every answer
+ * closing its connection; then take no more, and hang up on who asks for nothing, until nobody is left.
+ * Returns false when a second signal cuts it short.
+ */
+static bool drain(struct http *http, unsigned delay_ms)
 {
     http_drain(http);
+    if (signal_within(delay_ms))
+        return false;
     http_quiesce(http);
-    bool idle = false;
-    for (int quiet = 0; quiet < 2; quiet = idle ? quiet + 1 : 0) {
-        if (sem_trywait(&stop_requests) == 0)
+    while (http_hang_up_idle(http, QUIET_MS) > 0)
+        if (signal_within(QUIET_MS / 4))
             return false;
-        usleep(QUIET_MS * 1000);
-        idle = http_wait_idle(http, QUIET_MS);
-    }
     return true;
 }
 
 /* Serve until a signal comes; the service is started, and stopped by the caller. */
-static bool serve_until_signal(struct service *service, const struct address *address)
+static bool serve_until_signal(struct service *service, const struct sockets *sockets,
+                               const struct config *config)
 {
-    log_event(LOG_INFO, "listening", log_text("address", address->text),
+    log_event(LOG_INFO, "listening", log_text("address", sockets->main.text),
+              log_text("admin_address", sockets->admin_fd == -1 ? "none" : sockets->admin.text),
               log_text("kernels", service->kernels->name), log_text("blas", mix_blas_core()),
               log_uint("workers", service->workers), log_uint("io_threads", service->io_threads));
-    print_banner(address);
+    print_banner(&sockets->main, config);
+    systemd_notify("READY=1");
     wait_for_signal();
+    systemd_notify("STOPPING=1");
     log_event(LOG_INFO, "stopping", log_text("signal", strsignal(last_signal)));
-    return drain(service->http);
+    return drain(service->http, http_options(service->http)->config->drain_delay_ms);
 }
 
 static int fail(const struct error *err)
@@ -161,28 +203,31 @@ static int fail(const struct error *err)
     return EXIT_FAILURE;
 }
 
-static int serve(const struct config *config)
+static int serve(const struct config *config, const struct reload_options *reload_options)
 {
     struct service service = {0};
-    struct address address;
+    struct reload_options reload = *reload_options;
+    struct sockets sockets;
     struct error err;
-    int fd;
     log_init((enum log_format)config->log_format, (enum log_level)config->log_level);
     catch_signals();
-    if (address_parse(config->listen, &address, &err) != STATUS_OK ||
-        address_listen(&address, &fd, &err) != STATUS_OK)
+    reload_catch_signal();
+    if (sockets_open(config, &sockets, &err) != STATUS_OK)
         return fail(&err);
-    if (service_start(&service, config, fd, &err) != STATUS_OK) {
+    enum status status = service_start(&service, config, &sockets, &err);
+    reload.access = service.access;
+    if (status != STATUS_OK || reload_start(&reload, &err) != STATUS_OK) {
         service_stop(&service);
-        address_cleanup(&address);
+        sockets_cleanup(&sockets);
         return fail(&err);
     }
-    bool finished = serve_until_signal(&service, &address);
-    address_cleanup(&address);
+    bool finished = serve_until_signal(&service, &sockets, config);
+    sockets_cleanup(&sockets);
     if (!finished) {
         log_event(LOG_WARN, "stopped at once", log_text("reason", "a second signal"));
         _exit(EXIT_FAILURE);
     }
+    reload_stop();
     service_stop(&service);
     log_event(LOG_INFO, "stopped");
     return EXIT_SUCCESS;
@@ -191,8 +236,16 @@ static int serve(const struct config *config)
 static int check_config(const struct config *config)
 {
     const struct kernels *kernels;
+    struct access *access = NULL;
+    struct address address;
     struct error err;
-    if (choose_kernels(config, &kernels, &err) != STATUS_OK)
+    bool good = choose_kernels(config, &kernels, &err) == STATUS_OK &&
+                address_parse(config->listen, &address, &err) == STATUS_OK &&
+                access_check_address(config, &address, &err) == STATUS_OK &&
+                access_create(config, &access, &err) == STATUS_OK && tls_load(config, &err) == STATUS_OK;
+    access_destroy(access);
+    tls_unload();
+    if (!good)
         return fail(&err);
     printf("The configuration is valid.\n");
     return EXIT_SUCCESS;
@@ -222,5 +275,6 @@ int main(int argc, char **argv)
     case CONFIG_SERVE:
         break;
     }
-    return serve(&config);
+    struct reload_options reload = {.argc = argc, .argv = argv, .environment = environ, .config = &config};
+    return serve(&config, &reload);
 }

@@ -26,18 +26,34 @@
     {                                                                                                        \
         FIELD(section, field, OPTION_ENUM), initial, 0, 0, NULL, words, help                                 \
     }
-#define OPT_TEXT(section, field, initial, unit, help)                                                        \
+#define OPT_MODE(section, field, initial, help)                                                              \
     {                                                                                                        \
-        FIELD(section, field, OPTION_TEXT), initial, 1, sizeof((struct config *)NULL)->field - 1, unit,      \
+        FIELD(section, field, OPTION_MODE), initial, 0, 0777, "octal, as chmod takes it", NULL, help         \
+    }
+#define LONGEST(field) (sizeof((struct config *)NULL)->field - 1)
+#define OPT_ADDRESS(section, field, initial, least, unit, help)                                              \
+    {                                                                                                        \
+        FIELD(section, field, OPTION_ADDRESS), initial, least, LONGEST(field), unit, NULL, help              \
+    }
+#define OPT_PATH(section, field, help)                                                                       \
+    {                                                                                                        \
+        FIELD(section, field, OPTION_PATH), "", 0, LONGEST(field), "a path of at most 160 bytes, or empty",  \
             NULL, help                                                                                       \
     }
+_Static_assert(CONFIG_PATH_BYTES == 161, "OPT_PATH's text says so");
 
 const char *const config_kernels_names[] = {"auto", "generic", "avx2", "avx512", "neon", NULL};
+const char *const config_log_requests_names[] = {"off", "errors", "all", NULL};
+const char *const option_switch_words[] = {"off", "on", NULL};
 
 /* clang-format off */
 const struct option option_table[] = {
-    OPT_TEXT("server", listen, "127.0.0.1:8090", ADDRESS_FORMS,
+    OPT_ADDRESS("server", listen, "127.0.0.1:8090", 1, ADDRESS_FORMS,
              "where to accept connections; port 0 takes any free port"),
+    OPT_MODE("server", unix_socket_mode, "0660",
+             "who may connect when listen or admin_listen is a unix socket: the mode of its file"),
+    OPT_ADDRESS("server", admin_listen, "", 0, ADDRESS_FORMS ", or empty",
+             "a second address, for health and metrics alone; metrics are then not at the first"),
     OPT_UINT("server", io_threads, "0", 0, 64, "threads",
              "threads that read and write sockets; 0: chosen from the number of CPUs"),
     OPT_SIZE("server", max_body_bytes, "64M", 1, UINT32_MAX,
@@ -48,8 +64,29 @@ const struct option option_table[] = {
              "largest answer; judged before it is computed"),
     OPT_UINT("server", max_connections, "1024", 1, 65535, "connections",
              "most connections open at once"),
+    OPT_UINT("server", max_connections_per_ip, "0", 0, 65535, "connections",
+             "most connections open at once from one address, further ones are closed at once; 0: no limit"),
+    OPT_UINT("server", header_timeout_ms, "10000", 100, 3600000, "milliseconds",
+             "most time for the whole header of a request; then 408"),
+    OPT_UINT("server", body_timeout_ms, "30000", 100, 3600000, "milliseconds",
+             "most time for a whole body to come, then 408; and for a whole answer to be taken"),
+    OPT_UINT("server", request_timeout_ms, "30000", 0, 3600000, "milliseconds",
+             "most time from the last byte of a request to its answer, then 504; X-Request-Timeout-Ms may shorten it;"
+             " 0: no limit"),
     OPT_UINT("server", idle_timeout_ms, "60000", 1000, 3600000, "milliseconds",
              "when a silent connection is closed; rounded up to whole seconds"),
+    OPT_UINT("server", drain_delay_ms, "0", 0, 3600000, "milliseconds",
+             "how long to go on accepting connections after SIGTERM, with /readyz at 503; 5000 in Kubernetes"),
+    OPT_PATH("access", token_file,
+             "bearer tokens, one a line, each plain or sha256:HEX; empty: none is asked for"),
+    OPT_ENUM("access", allow_anonymous, "off", option_switch_words,
+             "on: serve others than this machine without tokens or client certificates"),
+    OPT_PATH("access", tls_cert_file,
+             "certificate chain, PEM, the server's own first; empty: no TLS"),
+    OPT_PATH("access", tls_key_file,
+             "private key of tls_cert_file, PEM"),
+    OPT_PATH("access", tls_client_ca_file,
+             "authorities, PEM, one of which must have issued the client's certificate; empty: none is asked for"),
     OPT_UINT("sampler", workers, "0", 0, 1024, "threads",
              "threads that decode and sample; 0: one per usable CPU"),
     OPT_ENUM("sampler", kernels, "auto", config_kernels_names,
@@ -60,6 +97,10 @@ const struct option option_table[] = {
              "how an event is written to stderr, one line each"),
     OPT_ENUM("log", log_level, "info", log_level_names,
              "least level that is written"),
+    OPT_ENUM("log", log_requests, "off", config_log_requests_names,
+             "requests that get a line of their own; errors: those answered with 4xx or 5xx, or not at all"),
+    OPT_ENUM("log", server_timing, "off", option_switch_words,
+             "whether answers of /sample tell the time of their stages in a Server-Timing header"),
 };
 /* clang-format on */
 const size_t option_count = sizeof option_table / sizeof option_table[0];
@@ -149,6 +190,19 @@ static enum status set_word(const struct option *option, unsigned *field, const 
     return refuse(option, where, text, err);
 }
 
+static enum status set_mode(const struct option *option, unsigned *field, const char *where, const char *text,
+                            struct error *err)
+{
+    unsigned mode = 0;
+    size_t digits = strspn(text, "01234567");
+    for (size_t i = 0; i < digits && mode <= option->max; i++)
+        mode = mode * 8 + (unsigned)(text[i] - '0');
+    if (digits == 0 || text[digits] != '\0' || mode > option->max)
+        return refuse(option, where, text, err);
+    *field = mode;
+    return STATUS_OK;
+}
+
 /* Whether an INI line would give this text back: no control, no space at either end, no " ;" comment. */
 static bool fits_ini(const char *text)
 {
@@ -156,23 +210,23 @@ static bool fits_ini(const char *text)
     for (size_t i = 0; i < length; i++)
         if (iscntrl((unsigned char)text[i]) || text[i] == ';')
             return false;
-    return length > 0 && text[0] != ' ' && text[length - 1] != ' ';
+    return length == 0 || (text[0] != ' ' && text[length - 1] != ' ');
 }
 
-/* The one text there is, listen, is an address. */
 static enum status set_text(const struct option *option, char *field, const char *where, const char *text,
                             struct error *err)
 {
     struct address address;
     struct error reason;
-    if (!fits_ini(text))
+    size_t length = strlen(text);
+    if (!fits_ini(text) || length < option->min)
         return refuse(option, where, text, err);
-    if (address_parse(text, &address, &reason) != STATUS_OK)
+    if (option->kind == OPTION_ADDRESS && length > 0 && address_parse(text, &address, &reason) != STATUS_OK)
         return error_set(err, STATUS_INVALID, reason.code, "%s is \"%.60s\": %s", where, text,
                          reason.message);
-    if (strlen(text) > option->max)
+    if (length > option->max)
         return refuse(option, where, text, err);
-    memcpy(field, text, strlen(text) + 1);
+    memcpy(field, text, length + 1);
     return STATUS_OK;
 }
 
@@ -186,7 +240,10 @@ enum status option_set(const struct option *option, struct config *config, const
         return set_number(option, field, where, text, err);
     case OPTION_ENUM:
         return set_word(option, field, where, text, err);
-    case OPTION_TEXT:
+    case OPTION_MODE:
+        return set_mode(option, field, where, text, err);
+    case OPTION_ADDRESS:
+    case OPTION_PATH:
         return set_text(option, field, where, text, err);
     }
     assert(!"every kind is handled");
@@ -218,7 +275,11 @@ void option_value(const struct option *option, const struct config *config, char
     case OPTION_ENUM:
         snprintf(text, OPTION_VALUE_BYTES, "%s", option->words[*(const unsigned *)field]);
         return;
-    case OPTION_TEXT:
+    case OPTION_MODE:
+        snprintf(text, OPTION_VALUE_BYTES, "%04o", *(const unsigned *)field);
+        return;
+    case OPTION_ADDRESS:
+    case OPTION_PATH:
         snprintf(text, OPTION_VALUE_BYTES, "%s", (const char *)field);
         return;
     }
@@ -250,7 +311,12 @@ void option_range(const struct option *option, char text[OPTION_VALUE_BYTES])
     case OPTION_ENUM:
         list_words(option->words, text);
         return;
-    case OPTION_TEXT:
+    case OPTION_MODE:
+        snprintf(text, OPTION_VALUE_BYTES, "from %04o to %04o, %s", (unsigned)option->min,
+                 (unsigned)option->max, option->unit);
+        return;
+    case OPTION_ADDRESS:
+    case OPTION_PATH:
         snprintf(text, OPTION_VALUE_BYTES, "%s", option->unit);
         return;
     }

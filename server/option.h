@@ -9,10 +9,12 @@
 struct config;
 
 enum option_kind {
-    OPTION_UINT, /* unsigned */
-    OPTION_SIZE, /* size_t bytes; "64M" is 64 << 20 */
-    OPTION_ENUM, /* unsigned: index into words */
-    OPTION_TEXT  /* char[max + 1] */
+    OPTION_UINT,    /* unsigned */
+    OPTION_SIZE,    /* size_t bytes; "64M" is 64 << 20 */
+    OPTION_ENUM,    /* unsigned: index into words */
+    OPTION_MODE,    /* unsigned: a file's mode, octal */
+    OPTION_ADDRESS, /* char[max + 1] that address_parse() accepts */
+    OPTION_PATH     /* char[max + 1] */
 };
 
 /* One key of the configuration, wherever it is written: INI file, environment, command line. */
@@ -22,11 +24,14 @@ struct option {
     enum option_kind kind;
     size_t offset;            /* of the field */
     const char *initial;      /* the default, as a user would write it */
-    uint64_t min, max;        /* for text: its length in bytes */
-    const char *unit;         /* of a number, or what a text looks like */
+    uint64_t min, max;        /* of an address or a path: its length in bytes; 0 lets it be empty */
+    const char *unit;         /* of a number, or what an address or a path looks like */
     const char *const *words; /* of an enum, NULL last */
     const char *help;         /* what it sets and what its special values mean */
 };
+
+/* The words of a key that is off (0) or on (1); as a flag it may stand without a value, for on. */
+extern const char *const option_switch_words[];
 
 /* Every option, in the order of the INI file: those of one section stand together. */
 extern const struct option option_table[];

@@ -1,8 +1,12 @@
 #include "server/pages.h"
 
+#include "proto/openapi.h"
+#include "server/exposition.h"
+#include "server/process.h"
 #include "server/respond.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static enum MHD_Result livez(struct call *call)
@@ -25,15 +29,83 @@ static enum MHD_Result version(struct call *call)
     return respond_text(call, MHD_HTTP_OK, "application/json", text);
 }
 
-static const struct route routes[] = {
-    {"/sample", "POST", NULL},        {"/livez", "GET, HEAD", livez},     {"/readyz", "GET, HEAD", readyz},
-    {"/healthz", "GET, HEAD", livez}, {"/version", "GET, HEAD", version},
-};
-
-const struct route *pages_find(const char *path)
+static void read_gauges(struct http *http, uint64_t readings[NUM_METRICS])
 {
-    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++)
-        if (strcmp(routes[i].path, path) == 0)
+    const struct http_options *options = http_options(http);
+    struct process_figures process;
+    process_read(&process);
+    readings[METRIC_IN_FLIGHT] = http_in_flight(http);
+    readings[METRIC_QUEUE] = pool_queued(options->pool);
+    readings[METRIC_QUEUE_LIMIT] = options->config->queue_depth;
+    readings[METRIC_BUFFERS] = buffers_in_use(options->buffers);
+    readings[METRIC_BUFFERS_LIMIT] = buffers_limit(options->buffers);
+    readings[METRIC_BUILD_INFO] = 1;
+    readings[METRIC_PROCESS_CPU] = process.cpu_ns;
+    readings[METRIC_PROCESS_MEMORY] = process.resident_bytes;
+    readings[METRIC_PROCESS_OPEN_FDS] = process.open_fds;
+    readings[METRIC_PROCESS_MAX_FDS] = process.max_fds;
+    readings[METRIC_PROCESS_START] = metrics_started(options->metrics);
+    readings[METRIC_PROCESS_THREADS] = process.threads;
+}
+
+static enum MHD_Result metrics(struct call *call)
+{
+    uint64_t readings[NUM_METRICS] = {0};
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    if (out == NULL)
+        return MHD_NO;
+    read_gauges(call->http, readings);
+    exposition_write(http_options(call->http)->metrics, readings, out);
+    enum MHD_Result queued = MHD_NO; /* when memory is short */
+    if (fclose(out) == 0)
+        queued = respond_text(call, MHD_HTTP_OK, EXPOSITION_CONTENT_TYPE, text);
+    free(text);
+    return queued;
+}
+
+static enum MHD_Result openapi(struct call *call)
+{
+    char *text = openapi_document();
+    enum MHD_Result queued =
+        text == NULL ? MHD_NO : respond_text(call, MHD_HTTP_OK, "application/json", text);
+    free(text);
+    return queued;
+}
+
+static const struct route routes[] = {
+    {"/sample", "POST", NULL, 0},
+    {"/livez", "GET, HEAD", livez, ROUTE_OPEN | ROUTE_ADMIN},
+    {"/readyz", "GET, HEAD", readyz, ROUTE_OPEN | ROUTE_ADMIN},
+    {"/healthz", "GET, HEAD", livez, ROUTE_OPEN | ROUTE_ADMIN},
+    {"/version", "GET, HEAD", version, 0},
+    {"/metrics", "GET, HEAD", metrics, ROUTE_ADMIN | ROUTE_MOVES},
+    {"/openapi.json", "GET, HEAD", openapi, 0},
+};
+#define NUM_ROUTES (sizeof routes / sizeof routes[0])
+
+static bool is_here(const struct route *route, bool admin, bool has_admin)
+{
+    if (admin)
+        return (route->reach & ROUTE_ADMIN) != 0;
+    return !has_admin || (route->reach & ROUTE_MOVES) == 0;
+}
+
+const struct route *pages_find(const char *path, bool admin, bool has_admin)
+{
+    for (size_t i = 0; i < NUM_ROUTES; i++)
+        if (strcmp(routes[i].path, path) == 0 && is_here(&routes[i], admin, has_admin))
             return &routes[i];
     return NULL;
+}
+
+size_t pages_place(const struct route *route)
+{
+    return route == NULL ? NUM_ROUTES : (size_t)(route - routes);
+}
+
+const char *pages_path(size_t place)
+{
+    return place < NUM_ROUTES ? routes[place].path : NULL;
 }

@@ -2,6 +2,8 @@
 
 #include "server/pages.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,10 +21,16 @@ static unsigned http_code(enum status status)
         return MHD_HTTP_CONTENT_TOO_LARGE;
     case STATUS_UNSUPPORTED:
         return MHD_HTTP_UNSUPPORTED_MEDIA_TYPE;
+    case STATUS_UNAUTHORIZED:
+        return MHD_HTTP_UNAUTHORIZED;
+    case STATUS_UNACCEPTABLE:
+        return MHD_HTTP_NOT_ACCEPTABLE;
     case STATUS_NOT_FOUND:
         return MHD_HTTP_NOT_FOUND;
     case STATUS_WRONG_METHOD:
         return MHD_HTTP_METHOD_NOT_ALLOWED;
+    case STATUS_TIMEOUT:
+        return MHD_HTTP_GATEWAY_TIMEOUT;
     case STATUS_OVERLOADED:
     case STATUS_NO_MEMORY:
         return MHD_HTTP_SERVICE_UNAVAILABLE;
@@ -32,7 +40,7 @@ static unsigned http_code(enum status status)
     return MHD_HTTP_INTERNAL_SERVER_ERROR;
 }
 
-static enum MHD_Result send_response(struct call *call, unsigned code, const char *content_type,
+static enum MHD_Result send_response(struct call *call, unsigned code, const char *content_type, size_t bytes,
                                      struct MHD_Response *response)
 {
     if (response == NULL)
@@ -40,6 +48,11 @@ static enum MHD_Result send_response(struct call *call, unsigned code, const cha
     MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
     if (call->close || http_draining(call->http))
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    if (!conn_enter(call->conn, CONN_ANSWER)) {
+        MHD_destroy_response(response);
+        return MHD_NO;
+    }
+    record_answer(call, code, bytes, response);
     enum MHD_Result queued = MHD_queue_response(call->connection, code, response);
     MHD_destroy_response(response);
     return queued;
@@ -49,7 +62,7 @@ enum MHD_Result respond_text(struct call *call, unsigned code, const char *conte
 {
     struct MHD_Response *response =
         MHD_create_response_from_buffer(strlen(text), (void *)text, MHD_RESPMEM_MUST_COPY);
-    return send_response(call, code, content_type, response);
+    return send_response(call, code, content_type, strlen(text), response);
 }
 
 /* The free callback of a response: its buffer goes back to the lists. */
@@ -90,6 +103,15 @@ static struct MHD_Response *response_of(struct exchange *x)
     return response;
 }
 
+/* What an answer of token ids alone cannot say: the seed that draws them again. */
+static void add_seed(struct MHD_Response *response, const struct sample_request *request)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, request->seed.values[0]);
+    if (!request->seed.per_row)
+        MHD_add_response_header(response, "X-Samplerd-Seed", text);
+}
+
 enum MHD_Result respond_answer(struct call *call)
 {
     struct MHD_Response *response = response_of(&call->x);
@@ -98,7 +120,12 @@ enum MHD_Result respond_answer(struct call *call)
     unsigned code = http_code(call->x.status);
     if (code == MHD_HTTP_METHOD_NOT_ALLOWED)
         MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, call->route->allow);
+    if (code == MHD_HTTP_UNAUTHORIZED) /* RFC 6750, section 3: with one parameter at least */
+        MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"samplerd\"");
     if (code == MHD_HTTP_SERVICE_UNAVAILABLE)
         MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
-    return send_response(call, code, "application/json", response);
+    enum answer_form form = code == MHD_HTTP_OK ? call->x.form : ANSWER_JSON;
+    if (form == ANSWER_IDS)
+        add_seed(response, &call->x.request);
+    return send_response(call, code, accept_media[form], call->x.answer_length, response);
 }

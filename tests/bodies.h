@@ -3,6 +3,7 @@
 
 /* Bodies where a decoder may look at NUMBERS_PADDING bytes behind them and not one more. */
 
+#include "core/kernels.h"
 #include "proto/json.h"
 
 #include <stdbool.h>
@@ -39,33 +40,55 @@ static inline const char *bodies_place(const char *text, size_t length, char pad
     return end - length;
 }
 
+/* A copy as a server holds it, aligned and of just this length; the caller frees it. */
+static inline char *bodies_copy(const char *bytes, size_t length)
+{
+    void *copy = NULL;
+    if (posix_memalign(&copy, ARENA_ALIGNMENT, length + (length == 0)) != 0)
+        abort();
+    memcpy(copy, bytes, length);
+    return copy;
+}
+
 /* A request and all that it points at. */
 struct bodies_request {
+    struct lender lender; /* first: bodies_lend() is called with it */
     enum status status;
     struct error err;
     struct arena arena;
-    float *numbers;
+    void *loans[LENDER_MOST];
+    size_t num_loans, lent_bytes;
     struct sample_request request;
 };
 
+/* Each loan is a block of its own, so that what is written past it is noticed. */
+static inline void *bodies_lend(struct lender *lender, size_t bytes, struct error *err)
+{
+    struct bodies_request *r = (struct bodies_request *)lender;
+    void *loan = r->num_loans < LENDER_MOST ? malloc(bytes) : NULL;
+    if (loan == NULL) {
+        error_set(err, STATUS_OVERLOADED, "overloaded", "no loan");
+        return NULL;
+    }
+    r->lent_bytes += bytes;
+    return r->loans[r->num_loans++] = loan;
+}
+
 static inline void bodies_fini(struct bodies_request *r)
 {
-    free(r->numbers);
+    while (r->num_loans > 0)
+        free(r->loans[--r->num_loans]);
     arena_fini(&r->arena);
 }
 
 /* Decode a JSON body; r is to be given to bodies_fini(). */
 static inline void bodies_decode(struct bodies_request *r, const char *text, size_t length, char padding)
 {
-    *r = (struct bodies_request){.status = STATUS_NO_MEMORY};
+    *r = (struct bodies_request){.status = STATUS_NO_MEMORY, .lender.lend = bodies_lend};
     const char *body = bodies_place(text, length, padding);
-    size_t most = numbers_count_bound(text, length);
-    r->numbers = malloc(most * sizeof *r->numbers);
-    if (body == NULL || r->numbers == NULL ||
-        arena_init(&r->arena, json_arena_bytes(most), &r->err) != STATUS_OK)
+    if (body == NULL || arena_init(&r->arena, json_arena_bytes(length), &r->err) != STATUS_OK)
         return;
-    r->status =
-        json_decode(body, length, &r->arena, r->numbers, most, BODIES_FRESH_SEED, &r->request, &r->err);
+    r->status = json_decode(body, length, &r->arena, &r->lender, BODIES_FRESH_SEED, &r->request, &r->err);
 }
 
 /* ---- a request in words: what is not as by default ---- */
@@ -99,17 +122,36 @@ static inline void bodies_put_floats(FILE *out, const char *name, const float *x
         fprintf(out, "%s%.9g", i == 0 ? "" : ",", (double)x[i]);
 }
 
+static inline void bodies_put_logits(FILE *out, const struct sample_request *r)
+{
+    size_t n = r->num_stacks * r->batch_size * r->vocab_size;
+    float *wide = malloc(n * sizeof *wide);
+    const struct kernels *k = kernels_tables[0];
+    if (r->dtype == DTYPE_F32)
+        memcpy(wide, r->logits, n * sizeof *wide);
+    else
+        (r->dtype == DTYPE_F16 ? k->widen_f16 : k->widen_bf16)(r->logits, n, wide);
+    bodies_put_floats(out,
+                      r->dtype == DTYPE_F16    ? " f16: "
+                      : r->dtype == DTYPE_BF16 ? " bf16: "
+                                               : ": ",
+                      wide, n);
+    free(wide);
+}
+
 /* "1x2x3: 1,2,3,4,5,6 top_k=40" into text: stacks, rows and tokens, then the logits and the rest. */
 static inline const char *bodies_describe(const struct sample_request *r, char *text, size_t size)
 {
     FILE *out = fmemopen(text, size, "w");
     fprintf(out, "%zux%zux%zu", r->num_stacks, r->batch_size, r->vocab_size);
-    bodies_put_floats(out, ": ", r->logits, r->num_stacks * r->batch_size * r->vocab_size);
+    bodies_put_logits(out, r);
     if (r->mix != NULL)
         bodies_put_floats(out, " mix=", r->mix, r->num_stacks);
     if (r->bias != NULL)
         bodies_put_floats(out, r->bias_rows == 1 ? " bias=" : " biases=", r->bias,
                           r->bias_rows * r->vocab_size);
+    for (size_t i = 0; r->candidate_ids != NULL && i < r->batch_size * r->vocab_size; i++)
+        fprintf(out, "%s%d", i == 0 ? " ids=" : ",", (int)r->candidate_ids[i]);
     bodies_put_column(out, "temperature", &r->temperature, r->batch_size, 0);
     bodies_put_column(out, "top_k", &r->top_k, r->batch_size, 0);
     bodies_put_column(out, "top_p", &r->top_p, r->batch_size, 1);

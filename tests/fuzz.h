@@ -1,10 +1,12 @@
 #ifndef TESTS_FUZZ_H
 #define TESTS_FUZZ_H
 
-/* What the fuzz targets hold every request and every error to. */
+/* What the fuzz targets hold every request and every error to, and where their decoders have memory from. */
 
 #include "core/request.h"
 #include "proto/encode.h"
+#include "proto/lender.h"
+#include "proto/query.h"
 
 #include <cjson/cJSON.h>
 
@@ -20,6 +22,59 @@ static inline void fuzz_require(bool holds, const char *what)
         return;
     fprintf(stderr, "failed: %s\n", what);
     abort();
+}
+
+/* A copy as a server holds it, aligned and of just this length; the caller frees it. */
+static inline char *fuzz_copy(const uint8_t *data, size_t size)
+{
+    void *copy = NULL;
+    fuzz_require(posix_memalign(&copy, 64, size + (size == 0)) == 0, "memory");
+    memcpy(copy, data, size);
+    return copy;
+}
+
+/*
+ * Split text, which is cut up, into a query and a body: lines `key=value` or `key` up to an empty line, and
+ * what follows.  Returns how many fields there are, and where the body begins.
+ */
+static inline size_t fuzz_split(char *text, struct query_field *fields, size_t most, char **body)
+{
+    size_t count = 0;
+    char *rest = text;
+    while (count < most && rest != NULL && *rest != '\0' && *rest != '\n') {
+        char *line = strsep(&rest, "\n"), *value = strchr(line, '=');
+        if (value != NULL)
+            *value++ = '\0';
+        fields[count++] = (struct query_field){line, value};
+    }
+    *body = rest == NULL ? text + strlen(text) : rest + (*rest == '\n');
+    return count;
+}
+
+/* Lends blocks of the exact size. */
+struct fuzz_lender {
+    struct lender lender; /* first: fuzz_lend() is called with it */
+    void *loans[LENDER_MOST];
+    size_t count, bytes;
+};
+
+static inline void *fuzz_lend(struct lender *lender, size_t bytes, struct error *err)
+{
+    struct fuzz_lender *l = (struct fuzz_lender *)lender;
+    fuzz_require(l->count < LENDER_MOST, "few loans");
+    l->bytes += bytes;
+    void *loan = malloc(bytes);
+    if (loan == NULL)
+        error_set(err, STATUS_NO_MEMORY, "no_memory", "cannot lend %zu bytes", bytes);
+    else
+        l->loans[l->count++] = loan;
+    return loan;
+}
+
+static inline void fuzz_return_loans(struct fuzz_lender *l)
+{
+    while (l->count > 0)
+        free(l->loans[--l->count]);
 }
 
 static inline void fuzz_check_column(const struct column *c, size_t rows, double min, double max)
@@ -74,6 +129,11 @@ static inline void fuzz_check_request(const struct sample_request *r)
         fuzz_require(isfinite(r->mix[i]), "finite weights");
     fuzz_require(r->bias_rows == 0 || r->bias_rows == 1 || r->bias_rows == r->batch_size, "bias");
     fuzz_require((r->bias != NULL) == (r->bias_rows > 0), "rows of the bias");
+    int64_t sum = 0;
+    for (size_t i = 0; r->candidate_ids != NULL && i < r->batch_size * r->vocab_size; i++)
+        sum += r->candidate_ids[i];
+    fuzz_require(sum <= (int64_t)INT32_MAX * (int64_t)(r->batch_size * r->vocab_size),
+                 "ids that can be read");
     fuzz_check_column(&r->temperature, r->batch_size, -1.7976931348623157e308, 1.7976931348623157e308);
     fuzz_check_column(&r->top_k, r->batch_size, -1.7976931348623157e308, 1.7976931348623157e308);
     fuzz_check_column(&r->top_p, r->batch_size, 0, 1);
@@ -83,6 +143,18 @@ static inline void fuzz_check_request(const struct sample_request *r)
     fuzz_require(r->logprobs_mode == LOGPROBS_PROCESSED || r->logprobs_mode == LOGPROBS_RAW, "mode");
     fuzz_require(r->id == NULL || strlen(r->id) <= 256, "id");
     fuzz_check_answer(r);
+}
+
+/* All of the logits can be read where the request says they are. */
+static inline void fuzz_check_logits(const struct sample_request *r)
+{
+    size_t bytes = r->num_stacks * r->batch_size * r->vocab_size * dtype_bytes(r->dtype);
+    const unsigned char *at = r->logits;
+    unsigned sum = 0;
+    fuzz_require((uintptr_t)at % dtype_bytes(r->dtype) == 0, "aligned logits");
+    for (size_t i = 0; i < bytes; i++)
+        sum += at[i];
+    fuzz_require(sum <= 255 * bytes, "logits that can be read");
 }
 
 static inline void fuzz_check_error(const struct error *err, enum status status)

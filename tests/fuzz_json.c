@@ -36,19 +36,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *body = malloc(size + NUMBERS_PADDING);
     memcpy(body, data, size);
     memset(body + size, size % 2 == 0 ? '7' : ']', NUMBERS_PADDING);
-    size_t most = numbers_count_bound(body, size);
-    float *numbers = malloc(most * sizeof *numbers);
-    fuzz_require(arena_init(&arena, json_arena_bytes(most), &err) == STATUS_OK, "arena");
-    enum status status = json_decode(body, size, &arena, numbers, most, 1, &request, &err);
+    struct fuzz_lender lender = {.lender.lend = fuzz_lend};
+    fuzz_require(arena_init(&arena, json_arena_bytes(size), &err) == STATUS_OK, "arena");
+    enum status status = json_decode(body, size, &arena, &lender.lender, 1, &request, &err);
+    fuzz_require(lender.bytes <= 3 * size + sizeof(float), "no more lent than the body can need");
     if (status == STATUS_OK) {
         check_body(body, size);
         fuzz_check_request(&request);
+        fuzz_check_logits(&request);
     } else {
         fuzz_require(status == STATUS_INVALID || status == STATUS_TOO_LARGE, "status");
         fuzz_check_error(&err, status);
     }
     arena_fini(&arena);
-    free(numbers);
+    fuzz_return_loans(&lender);
     free(body);
     return 0;
 }

@@ -9,41 +9,28 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Split the NUL-terminated text, which is cut up; returns the fields, and where the body begins. */
-static size_t split(char *text, struct raw_field *fields, char **body)
-{
-    size_t count = 0;
-    char *rest = text;
-    while (count < MAX_FIELDS && rest != NULL && *rest != '\0' && *rest != '\n') {
-        char *line = strsep(&rest, "\n"), *value = strchr(line, '=');
-        if (value != NULL)
-            *value++ = '\0';
-        fields[count++] = (struct raw_field){line, value};
-    }
-    *body = rest == NULL ? text + strlen(text) : rest + (*rest == '\n');
-    return count;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct error err;
     struct arena arena;
     struct sample_request request;
-    struct raw_field fields[MAX_FIELDS];
+    struct query_field fields[MAX_FIELDS];
     char *text = malloc(size + 1), *begin;
     memcpy(text, data, size);
     text[size] = '\0';
-    size_t count = split(text, fields, &begin);
+    size_t count = fuzz_split(text, fields, MAX_FIELDS, &begin);
     size_t length = begin < text + size ? (size_t)(text + size - begin) : 0;
-    char *body = aligned_alloc(ARENA_ALIGNMENT, (length / ARENA_ALIGNMENT + 1) * ARENA_ALIGNMENT);
-    memcpy(body, begin, length);
-    fuzz_require(arena_init(&arena, raw_arena_bytes(fields, count), &err) == STATUS_OK, "arena");
+    char *body = fuzz_copy((const uint8_t *)begin, length);
+    fuzz_require(arena_init(&arena, query_arena_bytes(fields, count), &err) == STATUS_OK, "arena");
     enum status status = raw_decode(fields, count, body, length, &arena, 1, &request, &err);
     if (status == STATUS_OK) {
-        fuzz_require(request.logits == (const float *)(const void *)body, "the body itself");
-        fuzz_require(request.num_stacks * request.batch_size * request.vocab_size * sizeof(float) == length,
+        fuzz_require(request.logits == body, "the body itself");
+        fuzz_require(request.num_stacks * request.batch_size * request.vocab_size *
+                             dtype_bytes(request.dtype) ==
+                         length,
                      "all of the body");
         fuzz_check_request(&request);
+        fuzz_check_logits(&request);
     } else {
         fuzz_require(status == STATUS_INVALID, "status");
         fuzz_check_error(&err, status);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PATH_107                                                                                             \
@@ -98,6 +99,60 @@ START_TEST(each_loopback)
 }
 END_TEST
 
+static const struct {
+    const char *in;
+    bool local;
+} reaches[] = {
+    {"127.0.0.1:1", true},          {"127.255.0.9:1", true}, {"0.0.0.0:1", false},
+    {"10.0.0.1:1", false},          {"[::1]:1", true},       {"[::]:1", false},
+    {"[::ffff:127.0.0.1]:1", true}, {"unix:/x", true},       {"[::ffff:10.0.0.1]:1", false},
+    {"[2001:db8::1]:1", false},     {"[fe80::1]:1", false},
+};
+
+START_TEST(each_reach)
+{
+    ck_assert_int_eq(address_parse(reaches[_i].in, &address, &err), STATUS_OK);
+    ck_assert_int_eq(address_is_local(&address), reaches[_i].local);
+}
+END_TEST
+
+START_TEST(a_socket_tells_its_address)
+{
+    struct address told;
+    char text[64];
+    int fd = -1;
+    snprintf(text, sizeof text, "unix:/tmp/test_address.%d", (int)getpid());
+    ck_assert_int_eq(address_parse(_i == 0 ? "127.0.0.1:0" : text, &address, &err), STATUS_OK);
+    ck_assert_msg(address_listen(&address, &fd, &err) == STATUS_OK, "%s", err.message);
+    ck_assert_msg(address_of_socket(fd, &told, &err) == STATUS_OK, "%s", err.message);
+    ck_assert_str_eq(told.text, address.text);
+    close(fd);
+    address_cleanup(&address);
+    ck_assert_int_eq(address_of_socket(fd, &told, &err), STATUS_INVALID); /* closed */
+    fd = socket(AF_INET, _i == 0 ? SOCK_DGRAM : SOCK_STREAM, 0);
+    ck_assert_int_eq(address_of_socket(fd, &told, &err), STATUS_INVALID); /* does not listen */
+    close(fd);
+}
+END_TEST
+
+START_TEST(the_mode_of_a_socket_file)
+{
+    static const unsigned modes[] = {0660, 0600, 0666};
+    struct stat file;
+    char text[64];
+    int fd = -1;
+    snprintf(text, sizeof text, "unix:/tmp/test_address.%d", (int)getpid());
+    ck_assert_int_eq(address_parse(text, &address, &err), STATUS_OK);
+    ck_assert_uint_eq(address.mode, ADDRESS_UNIX_MODE);
+    address.mode = modes[_i];
+    ck_assert_msg(address_listen(&address, &fd, &err) == STATUS_OK, "%s", err.message);
+    ck_assert_int_eq(stat(text + strlen("unix:"), &file), 0);
+    ck_assert_uint_eq(file.st_mode & 0777, modes[_i]);
+    close(fd);
+    address_cleanup(&address);
+}
+END_TEST
+
 static int connect_to(const struct address *a)
 {
     int fd = socket(a->storage.ss_family, SOCK_STREAM, 0);
@@ -166,10 +221,13 @@ int main(void)
     tcase_add_loop_test(tc, each_bad_address, 0, COUNT(bad));
     tcase_add_test(tc, an_overlong_host_is_refused);
     tcase_add_loop_test(tc, each_loopback, 0, COUNT(loopbacks));
+    tcase_add_loop_test(tc, each_reach, 0, COUNT(reaches));
     suite_add_tcase(suite, tc);
     TCase *listening = tcase_create("listen");
     tcase_add_loop_test(listening, port_0_becomes_a_port, 0, 2);
     tcase_add_test(listening, socket_files);
+    tcase_add_loop_test(listening, a_socket_tells_its_address, 0, 2);
+    tcase_add_loop_test(listening, the_mode_of_a_socket_file, 0, 3);
     tcase_add_test(listening, other_files_are_left_alone);
     suite_add_tcase(suite, listening);
     SRunner *runner = srunner_create(suite);

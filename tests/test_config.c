@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAX_ARGS 8
+#define MAX_ARGS 12
 
 static struct config config;
 static enum config_action action;
@@ -63,11 +63,18 @@ START_TEST(defaults)
     ck_assert_uint_eq(config.max_answer_bytes, 64u << 20);
     ck_assert_uint_eq(config.max_connections, 1024);
     ck_assert_uint_eq(config.idle_timeout_ms, 60000);
+    ck_assert_uint_eq(config.unix_socket_mode, 0660);
+    ck_assert_str_eq(config.admin_listen, "");
+    ck_assert_str_eq(config.token_file, "");
+    ck_assert_uint_eq(config.allow_anonymous, 0);
+    ck_assert_str_eq(config.tls_cert_file, "");
     ck_assert_uint_eq(config.workers, 0);
     ck_assert_str_eq(config_kernels_names[config.kernels], "auto");
     ck_assert_uint_eq(config.queue_depth, 256);
     ck_assert_uint_eq(config.log_format, LOG_TEXT);
     ck_assert_uint_eq(config.log_level, LOG_INFO);
+    ck_assert_uint_eq(config.log_requests, CONFIG_LOG_OFF);
+    ck_assert_uint_eq(config.server_timing, 0);
 }
 END_TEST
 
@@ -92,6 +99,22 @@ START_TEST(flags_take_both_forms)
                      STATUS_OK);
     ck_assert_uint_eq(config.max_body_bytes, 1u << 20);
     ck_assert_uint_eq(config.workers, 8); /* the last one, as shells' wrappers expect */
+}
+END_TEST
+
+static const struct {
+    char *flags[3];
+    unsigned allowed;
+} switches[] = {
+    {{"--allow-anonymous"}, 1},        {{"--allow-anonymous", "--workers=1"}, 1},
+    {{"--allow-anonymous=on"}, 1},     {{"--allow-anonymous", "on"}, 1},
+    {{"--allow-anonymous", "off"}, 0}, {{"--allow-anonymous=off"}, 0},
+};
+
+START_TEST(a_switch_may_stand_alone)
+{
+    ck_assert_msg(load(switches[_i].flags, NULL) == STATUS_OK, "%s", err.message);
+    ck_assert_uint_eq(config.allow_anonymous, switches[_i].allowed);
 }
 END_TEST
 
@@ -190,6 +213,25 @@ static const struct {
     {{"--listen=unix:/a;b"}, "--listen is \"unix:/a;b\"; it must be HOST:PORT, [IPv6]:PORT or unix:PATH"},
     {{"--max-inflight-bytes=1M"},
      "max_inflight_bytes is 1048576; it must be at least max_body_bytes, 67108864"},
+    {{"--unix-socket-mode=0780"},
+     "--unix-socket-mode is \"0780\"; it must be from 0000 to 0777, octal, as chmod takes it"},
+    {{"--unix-socket-mode=01777"},
+     "--unix-socket-mode is \"01777\"; it must be from 0000 to 0777, octal, as chmod takes it"},
+    {{"--unix-socket-mode=77777777777777777777777777"},
+     "--unix-socket-mode is \"77777777777777777777777777\"; it must be from 0000 to 0777, octal, as chmod "
+     "takes it"},
+    {{"--unix-socket-mode="},
+     "--unix-socket-mode is \"\"; it must be from 0000 to 0777, octal, as chmod takes it"},
+    {{"--listen="}, "--listen is \"\"; it must be HOST:PORT, [IPv6]:PORT or unix:PATH"},
+    {{"--admin-listen=9"},
+     "--admin-listen is \"9\": it has no port; write HOST:PORT, [IPv6]:PORT or unix:PATH"},
+    {{"--allow-anonymous=yes"}, "--allow-anonymous is \"yes\"; it must be off or on"},
+    {{"--allow-anonymous", "yes"}, "unexpected argument \"yes\"; flags begin with --"},
+    {{"--token-file=/a;b"}, "--token-file is \"/a;b\"; it must be a path of at most 160 bytes, or empty"},
+    {{"--tls-cert-file=a"}, "tls_cert_file is set, tls_key_file is not; TLS needs both"},
+    {{"--tls-key-file=a"}, "tls_key_file is set, tls_cert_file is not; TLS needs both"},
+    {{"--tls-client-ca-file=a"},
+     "tls_client_ca_file is set, tls_cert_file is not; client certificates need TLS"},
     {{"--config=/nowhere/x.ini"}, "cannot open /nowhere/x.ini: No such file or directory"},
     {{"--config=/tmp"}, "cannot read /tmp"},
 };
@@ -275,8 +317,9 @@ END_TEST
 
 START_TEST(print_reads_back)
 {
-    char *flags[] = {"--listen=unix:/tmp/a b.sock", "--max-body-bytes=1025", "--max-inflight-bytes=3G",
-                     "--kernels=generic",           "--log-level=warn",      NULL};
+    char *flags[] = {"--listen=unix:/tmp/a b.sock", "--max-body-bytes=1025",  "--max-inflight-bytes=3G",
+                     "--kernels=generic",           "--log-level=warn",       "--unix-socket-mode=7",
+                     "--allow-anonymous",           "--token-file=/tmp/a #b", NULL};
     char path[64];
     ck_assert_msg(load(flags, NULL) == STATUS_OK, "%s", err.message);
     struct config before = config;
@@ -285,6 +328,8 @@ START_TEST(print_reads_back)
     char *again = printed(&config);
     ck_assert_str_eq(text, again);
     ck_assert_str_eq(config.listen, before.listen);
+    ck_assert_str_eq(config.token_file, "/tmp/a #b");
+    ck_assert_uint_eq(config.unix_socket_mode, 7);
     ck_assert_uint_eq(config.max_body_bytes, 1025);
     ck_assert_uint_eq(config.max_inflight_bytes, (size_t)3 << 30);
     free(text);
@@ -329,6 +374,7 @@ START_TEST(printed_lines_are_short_enough)
 {
     config_init(&config);
     memset(config.listen, 'x', sizeof config.listen - 1);
+    memset(config.tls_client_ca_file, 'x', sizeof config.tls_client_ca_file - 1);
     char *text = printed(&config);
     for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n"))
         ck_assert_uint_le(strlen(line), 197);
@@ -344,6 +390,7 @@ static TCase *accepted(void)
     tcase_add_test(tc, defaults);
     tcase_add_test(tc, later_sources_win);
     tcase_add_test(tc, flags_take_both_forms);
+    tcase_add_loop_test(tc, a_switch_may_stand_alone, 0, COUNT(switches));
     tcase_add_loop_test(tc, size_suffixes, 0, COUNT(sizes));
     tcase_add_loop_test(tc, each_action, 0, COUNT(actions));
     tcase_add_test(tc, help_needs_no_sound_configuration);

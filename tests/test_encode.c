@@ -103,6 +103,40 @@ START_TEST(seeds_above_2_53_are_strings)
 }
 END_TEST
 
+/* ---- ids alone ---- */
+
+START_TEST(ids_alone)
+{
+    int32_t ids[] = {1, 2, 0x01020304, INT32_MAX};
+    static const char expected[] = "\1\0\0\0\2\0\0\0\4\3\2\1\xff\xff\xff\x7f";
+    char out[16];
+    struct error err;
+    struct sample_request request = one_row();
+    request.batch_size = request.n = 2;
+    ck_assert_int_eq(encode_ids_check(&request, &err), STATUS_OK);
+    ck_assert_uint_eq(encode_ids_bound(&request), sizeof out);
+    ck_assert_uint_eq(encode_ids(&request, &(struct sample_result){.token_ids = ids}, out), sizeof out);
+    ck_assert_mem_eq(out, expected, sizeof out);
+    request.batch_size = SIZE_MAX / 4;
+    ck_assert_uint_eq(encode_ids_bound(&request), SIZE_MAX);
+}
+END_TEST
+
+START_TEST(more_than_ids_is_refused)
+{
+    static const char *const names[] = {"top_candidates", "logprobs", "id"};
+    struct error err;
+    struct sample_request request = one_row();
+    request.top_candidates = _i == 0;
+    request.logprobs = _i == 1;
+    request.id = _i == 2 ? "" : NULL;
+    ck_assert_int_eq(encode_ids_check(&request, &err), STATUS_INVALID);
+    ck_assert_str_eq(err.code, "conflicting_parameters");
+    ck_assert_str_eq(err.param, names[_i]);
+    ck_assert_ptr_nonnull(strstr(err.message, "does not fit"));
+}
+END_TEST
+
 /* ---- the bound ---- */
 
 #define MOST 5 /* rows, draws and candidates */
@@ -186,11 +220,11 @@ static const struct {
     enum status status;
     const char *type;
 } types[] = {
-    {STATUS_INVALID, "invalid_request_error"},   {STATUS_UNSAMPLABLE, "invalid_request_error"},
-    {STATUS_TOO_LARGE, "invalid_request_error"}, {STATUS_UNSUPPORTED, "invalid_request_error"},
-    {STATUS_NOT_FOUND, "invalid_request_error"}, {STATUS_WRONG_METHOD, "invalid_request_error"},
-    {STATUS_OVERLOADED, "overloaded_error"},     {STATUS_NO_MEMORY, "overloaded_error"},
-    {STATUS_INTERNAL, "server_error"},
+    {STATUS_INVALID, "invalid_request_error"},     {STATUS_UNSAMPLABLE, "invalid_request_error"},
+    {STATUS_TOO_LARGE, "invalid_request_error"},   {STATUS_UNSUPPORTED, "invalid_request_error"},
+    {STATUS_NOT_FOUND, "invalid_request_error"},   {STATUS_WRONG_METHOD, "invalid_request_error"},
+    {STATUS_UNAUTHORIZED, "authentication_error"}, {STATUS_OVERLOADED, "overloaded_error"},
+    {STATUS_NO_MEMORY, "overloaded_error"},        {STATUS_INTERNAL, "server_error"},
 };
 
 START_TEST(each_status_has_its_type)
@@ -233,6 +267,8 @@ int main(void)
     tcase_add_loop_test(tcase, seeds_above_2_53_are_strings, 0, sizeof seeds / sizeof seeds[0]);
     tcase_add_test(tcase, the_longest_answers_fit);
     tcase_add_test(tcase, the_bound_saturates);
+    tcase_add_test(tcase, ids_alone);
+    tcase_add_loop_test(tcase, more_than_ids_is_refused, 0, 3);
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("errors");
     tcase_add_test(tcase, errors);

@@ -102,6 +102,44 @@ START_TEST(a_unix_socket)
 }
 END_TEST
 
+START_TEST(admin_listen_is_asked_first)
+{
+    struct fake_server s;
+    struct config config;
+    fake_server_start(&s, "127.0.0.1:0", answers[0].answer);
+    config_init(&config);
+    strcpy(config.listen, "127.0.0.1:0");
+    strcpy(config.admin_listen, s.address.text);
+    strcpy(config.tls_cert_file, "not used there");
+    ck_assert_int_eq(healthcheck_run(&config), 0);
+    fake_server_stop(&s);
+}
+END_TEST
+
+/* A server that speaks no TLS, or is silent, when TLS is asked for. */
+START_TEST(no_tls_where_it_should_be)
+{
+    struct fake_server s;
+    struct config config;
+    fake_server_start(&s, "127.0.0.1:0", _i == 0 ? answers[0].answer : NULL);
+    config_init(&config);
+    strcpy(config.listen, s.address.text);
+    strcpy(config.tls_cert_file, "set");
+    ck_assert_int_eq(healthcheck_run(&config), 1);
+    fake_server_stop(&s);
+}
+END_TEST
+
+START_TEST(a_client_certificate_cannot_be_shown)
+{
+    struct config config;
+    config_init(&config);
+    strcpy(config.tls_cert_file, "set");
+    strcpy(config.tls_client_ca_file, "set");
+    ck_assert_int_eq(healthcheck_run(&config), 1);
+}
+END_TEST
+
 START_TEST(a_silent_server_is_given_up)
 {
     struct fake_server s;
@@ -130,6 +168,9 @@ int main(void)
     tcase_add_loop_test(tc, each_answer, 0, sizeof answers / sizeof answers[0]);
     tcase_add_test(tc, a_wildcard_is_reached_by_loopback);
     tcase_add_test(tc, a_unix_socket);
+    tcase_add_test(tc, admin_listen_is_asked_first);
+    tcase_add_loop_test(tc, no_tls_where_it_should_be, 0, 2);
+    tcase_add_test(tc, a_client_certificate_cannot_be_shown);
     tcase_add_test(tc, a_silent_server_is_given_up);
     tcase_add_test(tc, port_0_cannot_be_asked);
     suite_add_tcase(suite, tc);

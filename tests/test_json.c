@@ -45,6 +45,25 @@ static const struct {
     {"{\"mix\":[2],\"logits\":[1,2]}", "1x1x2: 1,2 mix=2"},
     {"{\"bias\":[1,null],\"logits\":[[1,2],[3,4]]}", "1x2x2: 1,2,3,4 bias=1,-inf"},
     {"{\"logits\":[[1,2],[3,4]],\"bias\":[[5,6],[7,8]]}", "1x2x2: 1,2,3,4 biases=5,6,7,8"},
+    /* candidates */
+    {"{\"logits\":[[1,2],[3,4]],\"candidate_ids\":[[7,2147483647],[0,1e1]]}",
+     "1x2x2: 1,2,3,4 ids=7,2147483647,0,10"},
+    {"{\"candidate_ids\":[ 9 , 8 ],\"logits\":[1,2]}", "1x1x2: 1,2 ids=9,8"},
+    {"{\"candidate_ids\":[[9,8]],\"logits\":[1,2],\"bias\":[3,4]}", "1x1x2: 1,2 bias=3,4 ids=9,8"},
+    {"{\"candidate_ids\":[9,8],\"logits\":[[1,2],[3,4]],\"mix\":[1,2]}", "2x1x2: 1,2,3,4 mix=1,2 ids=9,8"},
+    {"{\"candidate_ids\":[[9],[9]],\"logits\":[[1],[2]],\"bias\":[[3],[4]]}",
+     "1x2x1: 1,2 biases=3,4 ids=9,9"},
+    /* packed */
+    {"{\"logits\":{\"b64\":\"AACAPwAAAEAAAID/\",\"dtype\":\"f32\",\"shape\":[3]}}", "1x1x3: 1,2,-inf"},
+    {"{\"logits\":{\"b64\":\"AACAPwAAAEAAAID\\/\",\"dtype\":\"f32\",\"shape\":[3]}}", "1x1x3: 1,2,-inf"},
+    {"{\"logits\":{\"shape\":[1,2],\"b64\":\"\\u0041ACAPwAAAE\\u0041\\u003d\",\"dtype\":\"f32\"}}",
+     "1x1x2: 1,2"},
+    {"{\"logits\": { \"dtype\" : \"f16\" , \"shape\" : [ 2 , 1 ] , \"b64\" : \"ADwAwA==\" } "
+     ",\"top_k\":[1,2]}",
+     "1x2x1 f16: 1,-2 top_k=[1,2]"},
+    {"{\"logits\":{\"b64\":\"gD8AQA==\",\"dtype\":\"bf16\",\"shape\":[2,1,1]},\"mix\":[1,2]}",
+     "2x1x1 bf16: 1,2 mix=1,2"},
+    {"{\"logits\":{\"b64\":\"gD8=\",\"dtype\":\"bf16\",\"shape\":[1]},\"bias\":[5]}", "1x1x1 bf16: 1 bias=5"},
 };
 
 START_TEST(accepts)
@@ -86,15 +105,13 @@ static const struct {
     {"{}", "missing_parameter", "logits", ERROR_NO_ROW, "logits is missing"},
     /* names */
     {"{\"logits\":[1],\"top-p\":1}", "unknown_parameter", "top-p", ERROR_NO_ROW, "did you mean top_p?"},
-    {"{\"logits\":[1],\"candidate_ids\":[1]}", "unknown_parameter", "candidate_ids", ERROR_NO_ROW,
-     "not a known"},
     {"{\"logits\":[1],\"vocab_size\":1}", "unknown_parameter", "vocab_size", ERROR_NO_ROW,
      "raw requests only"},
     {"{\"logits\":[1],\"top_k\\u0000\":1}", "unknown_parameter", "top_k\\u0000", ERROR_NO_ROW, "not a known"},
     {"{\"n\":1,\"\\u006e\":1}", "duplicate_parameter", "n", ERROR_NO_ROW, "n is given twice"},
     {"{\"logits\":[1],\"logits\":[1]}", "duplicate_parameter", "logits", ERROR_NO_ROW, "given twice"},
     /* types */
-    {"{\"logits\":{\"b64\":\"\"}}", "wrong_type", "logits", ERROR_NO_ROW, "logits is an object"},
+    {"{\"bias\":{\"b64\":\"\"}}", "wrong_type", "bias", ERROR_NO_ROW, "bias is an object"},
     {"{\"logits\":null}", "wrong_type", "logits", ERROR_NO_ROW, "logits is null"},
     {"{\"temperature\":\"0.7\"}", "wrong_type", "temperature", ERROR_NO_ROW,
      "temperature is the string \"0.7\"; it must be a finite number, or a list of one for each row"},
@@ -148,6 +165,74 @@ static const struct {
      "mix has 1 weights; logits has 2"},
     {"{\"logits\":[1,2],\"bias\":[1]}", "wrong_length", "bias", ERROR_NO_ROW, "one row of 2"},
     {"{\"logits\":[1,2],\"bias\":[[1,2],[1,2]]}", "wrong_length", "bias", ERROR_NO_ROW, "bias has 2 rows"},
+    /* candidates */
+    {"{\"candidate_ids\":7}", "wrong_type", "candidate_ids", ERROR_NO_ROW, "candidate_ids is the number 7"},
+    {"{\"candidate_ids\":[]}", "wrong_length", "candidate_ids", ERROR_NO_ROW, "is empty"},
+    {"{\"candidate_ids\":[[]]}", "wrong_length", "candidate_ids", ERROR_NO_ROW, "is empty"},
+    {"{\"candidate_ids\":[[1],2]}", "wrong_type", "candidate_ids", 1, "candidate_ids[1] is the number 2"},
+    {"{\"candidate_ids\":[1,[2]]}", "wrong_type", "candidate_ids", ERROR_NO_ROW,
+     "candidate_ids[1] is a list"},
+    {"{\"candidate_ids\":[[[1]]]}", "wrong_type", "candidate_ids", 0, "candidate_ids[0][0] is a list"},
+    {"{\"candidate_ids\":[[1,2],[1]]}", "wrong_length", "candidate_ids", 1, "candidate_ids[1] has 1 ids"},
+    {"{\"candidate_ids\":[[1,2],[1,-1]]}", "out_of_range", "candidate_ids", 1,
+     "candidate_ids[1][1] is the number -1; it must be a whole number from 0 to 2147483647"},
+    {"{\"candidate_ids\":[2147483648]}", "out_of_range", "candidate_ids", ERROR_NO_ROW,
+     "candidate_ids[0] is"},
+    {"{\"candidate_ids\":[1.5]}", "out_of_range", "candidate_ids", ERROR_NO_ROW, "is the number 1.5"},
+    {"{\"candidate_ids\":[\"1\"]}", "wrong_type", "candidate_ids", ERROR_NO_ROW, "is the string"},
+    {"{\"candidate_ids\":[null]}", "wrong_type", "candidate_ids", ERROR_NO_ROW, "is null"},
+    {"{\"logits\":[1,2],\"candidate_ids\":[1]}", "wrong_length", "candidate_ids", ERROR_NO_ROW,
+     "candidate_ids has 1 row of 1 ids; logits has 1 of 2"},
+    {"{\"logits\":[[1],[2]],\"candidate_ids\":[[1]]}", "wrong_length", "candidate_ids", ERROR_NO_ROW,
+     "has 2 of 1"},
+    {"{\"logits\":[[1],[2]],\"candidate_ids\":[[1],[2]],\"bias\":[1]}", "conflicting_parameters", "bias",
+     ERROR_NO_ROW, "a row of bias for each of the 2"},
+    /* packed */
+    {"{\"logits\":{}}", "missing_parameter", "logits", ERROR_NO_ROW, "logits.b64 is missing"},
+    {"{\"logits\":{\"b64\":\"\"}}", "missing_parameter", "logits", ERROR_NO_ROW, "logits.dtype is missing"},
+    {"{\"logits\":{\"b64\":\"\",\"dtype\":\"f32\"}}", "missing_parameter", "logits", ERROR_NO_ROW,
+     "logits.shape"},
+    {"{\"logits\":{\"b64\":\"\",\"b64\":\"\"}}", "duplicate_parameter", "logits", ERROR_NO_ROW,
+     "b64 is given twice"},
+    {"{\"logits\":{\"base64\":\"\"}}", "unknown_parameter", "logits", ERROR_NO_ROW,
+     "logits.base64 is unknown"},
+    {"{\"logits\":{\"b64\":7}}", "wrong_type", "logits", ERROR_NO_ROW, "logits.b64 must be a string"},
+    {"{\"logits\":{\"dtype\":null}}", "wrong_type", "logits", ERROR_NO_ROW, "logits.dtype must be a string"},
+    {"{\"logits\":{\"shape\":\"1\"}}", "wrong_type", "logits", ERROR_NO_ROW, "logits.shape must be a list"},
+    {"{\"logits\":{\"b64\":\"a\\x\"}}", "malformed_json", "logits", ERROR_NO_ROW, "unknown escape"},
+    {"{\"logits\":{\"b64\":\"AA==\" \"dtype\":1}}", "malformed_json", "logits", ERROR_NO_ROW,
+     "',' or '}' is missing"},
+#define PACKED(text, dtype, shape)                                                                           \
+    "{\"logits\":{\"b64\":\"" text "\",\"dtype\":\"" dtype "\",\"shape\":" shape "}}"
+    {PACKED("gD8=", "f64", "[1]"), "out_of_range", "logits", ERROR_NO_ROW, "logits.dtype is \"f64\""},
+    {PACKED("gD8=", "bf16", "[]"), "out_of_range", "logits", ERROR_NO_ROW, "logits.shape must be"},
+    {PACKED("gD8=", "bf16", "[0]"), "out_of_range", "logits", ERROR_NO_ROW, "none of them 0"},
+    {PACKED("gD8=", "bf16", "[-1]"), "out_of_range", "logits", ERROR_NO_ROW, "logits.shape must be"},
+    {PACKED("gD8=", "bf16", "[1.0]"), "out_of_range", "logits", ERROR_NO_ROW, "logits.shape must be"},
+    {PACKED("gD8=", "bf16", "[1e0]"), "out_of_range", "logits", ERROR_NO_ROW, "logits.shape must be"},
+    {PACKED("gD8=", "bf16", "[[1]]"), "out_of_range", "logits", ERROR_NO_ROW, "logits.shape must be"},
+    {PACKED("gD8=", "bf16", "[1,1,1,1]"), "out_of_range", "logits", ERROR_NO_ROW, "1 to 3"},
+    {PACKED("gD8=", "bf16", "[18446744073709551617]"), "out_of_range", "logits", ERROR_NO_ROW,
+     "logits.shape"},
+    {PACKED("gD8=", "bf16", "[4294967296,4294967296]"), "out_of_range", "logits", ERROR_NO_ROW,
+     "logits.shape"},
+    {PACKED("gD8=", "bf16", "[2]"), "wrong_length", "logits", ERROR_NO_ROW,
+     "logits.b64 has 4 characters; dtype and shape say 4 bytes, which are 4 * 2 characters"},
+    {PACKED("gD8", "bf16", "[1]"), "wrong_length", "logits", ERROR_NO_ROW, "has 3 characters"},
+    {PACKED("", "bf16", "[1]"), "wrong_length", "logits", ERROR_NO_ROW, "has 0 characters"},
+    {PACKED("gD8=gD8=", "bf16", "[1]"), "wrong_length", "logits", ERROR_NO_ROW, "has 8 characters"},
+    {PACKED("gD8A", "bf16", "[1]"), "malformed_base64", "logits", ERROR_NO_ROW, "not base64 with padding"},
+    {PACKED("gD==", "bf16", "[1]"), "malformed_base64", "logits", ERROR_NO_ROW, "not base64"},
+    {PACKED("gD9=", "bf16", "[1]"), "malformed_base64", "logits", ERROR_NO_ROW, "not base64"},
+    {PACKED("gD8 ", "bf16", "[1]"), "malformed_base64", "logits", ERROR_NO_ROW, "not base64"},
+    {PACKED("gD=8", "bf16", "[1]"), "malformed_base64", "logits", ERROR_NO_ROW, "not base64"},
+    {PACKED("gD-_", "bf16", "[1]"), "malformed_base64", "logits", ERROR_NO_ROW, "not base64"},
+    {PACKED("g\n8=", "bf16", "[1]"), "malformed_base64", "logits", ERROR_NO_ROW, "not base64"},
+    {PACKED("gD\xc3\xa9", "bf16", "[1]"), "malformed_base64", "logits", ERROR_NO_ROW, "not base64"},
+    {PACKED("gD8\\n", "bf16", "[1]"), "malformed_base64", "logits", ERROR_NO_ROW, "not base64"},
+    {PACKED("gD8\\u003e", "bf16", "[1]"), "malformed_base64", "logits", ERROR_NO_ROW, "not base64"},
+    {PACKED("AADAfwAA", "f16", "[3,1,1]"), "wrong_length", "logits", ERROR_NO_ROW, "needs mix"},
+    {PACKED("AADAfwAA", "f16", "[3]") "x", "malformed_json", NULL, ERROR_NO_ROW, "more text"},
 };
 
 START_TEST(refuses)
@@ -159,7 +244,7 @@ START_TEST(refuses)
     ck_assert_msg(strstr(r.err.message, refused[_i].message) != NULL, "%s: %s", body, r.err.message);
     ck_assert_str_eq(r.err.code, refused[_i].code);
     ck_assert_pstr_eq(r.err.param, refused[_i].param);
-    ck_assert_uint_eq(r.err.row, refused[_i].row);
+    ck_assert_msg(r.err.row == refused[_i].row, "%s: row %zu: %s", body, r.err.row, r.err.message);
     bodies_fini(&r);
 }
 END_TEST
@@ -180,10 +265,8 @@ static char *long_body(const char *key, const char *open, const char *item, cons
 static const struct {
     const char *key, *open, *item, *close;
 } longs[] = {
-    {"id", "\"", "a", "\""},
-    {"temperature", "[", "1,", "]"},
-    {"seed", "[", "\"1\",", "]"},
-    {"logits", "{\"b64\":\"", "A", "\"}"},
+    {"id", "\"", "a", "\""},           {"temperature", "[", "1,", "]"},     {"seed", "[", "\"1\",", "]"},
+    {"candidate_ids", "[", "1,", "]"}, {"bias", "{\"b64\":\"", "A", "\"}"},
 };
 
 START_TEST(a_large_parameter_is_refused)
@@ -191,10 +274,7 @@ START_TEST(a_large_parameter_is_refused)
     struct bodies_request r;
     char *body =
         long_body(longs[_i].key, longs[_i].open, longs[_i].item, longs[_i].close, PARAMS_MAX_TEXT_BYTES + 8);
-    const char *start = strcmp(longs[_i].key, "logits") == 0 ? strstr(body, ",") : body;
-    if (start != body) /* only the second logits */
-        body[start - body] = '{';
-    bodies_decode(&r, start, strlen(start), '7');
+    bodies_decode(&r, body, strlen(body), '7');
     ck_assert_int_eq(r.status, STATUS_TOO_LARGE);
     ck_assert_str_eq(r.err.code, "too_large");
     ck_assert_str_eq(r.err.param, longs[_i].key);
@@ -237,14 +317,23 @@ END_TEST
 static const char whole[] =
     "{\"logits\":[[1.5,null,-2e1],[3,4,5]],\"temperature\":[0.5,1],\"top_k\":3,\"top_p\":0.25,\"seed\":"
     "[7,\"18446744073709551615\"],\"offset\":12,\"n\":2,\"top_candidates\":3,\"logprobs\":true,"
-    "\"logprobs_mode\":\"raw\",\"id\":\"\\ud83d\\ude00\xc3\xa9\",\"bias\":[1,2,3]}";
+    "\"logprobs_mode\":\"raw\",\"id\":\"\\ud83d\\ude00\xc3\xa9\",\"bias\":[[1,2,3],[4,5,6]],"
+    "\"candidate_ids\":[[7,8,9],[2147483647,1,0]]}";
+
+static const char whole_packed[] =
+    "{\"logits\":{\"shape\":[2,3],\"b64\":\"gD8\\u0041QEBAgD+AP0BA\",\"dtype\":\"bf16\"},\"top_k\":[1,2]}";
+
+static const struct {
+    const char *text;
+    size_t length;
+} wholes[] = {{whole, sizeof whole - 1}, {whole_packed, sizeof whole_packed - 1}};
 
 START_TEST(every_beginning_is_refused)
 {
-    for (size_t length = 0; length < sizeof whole - 1; length++) {
+    for (size_t length = 0; length < wholes[_i].length; length++) {
         struct bodies_request r;
         for (const char *padding = "7]}\"8e,"; *padding != '\0'; padding++) {
-            bodies_decode(&r, whole, length, *padding);
+            bodies_decode(&r, wholes[_i].text, length, *padding);
             ck_assert_int_eq(r.status, STATUS_INVALID);
             ck_assert_str_eq(r.err.code, "malformed_json");
             bodies_fini(&r);
@@ -258,14 +347,15 @@ START_TEST(damage_is_survived)
     uint64_t state = 1;
     for (int round = 0; round < 20000; round++) {
         char body[sizeof whole];
-        memcpy(body, whole, sizeof whole);
+        size_t length = wholes[_i].length;
+        memcpy(body, wholes[_i].text, length + 1);
         for (uint64_t i = next_word(&state) % 4 + 1; i > 0; i--) {
             static const char likely[] = "\"\\[]{},:.-+eE0159 nutf";
             uint64_t word = next_word(&state);
-            body[word % (sizeof whole - 1)] = word >> 63 ? (char)(word >> 32) : likely[(word >> 32) % 22];
+            body[word % length] = word >> 63 ? (char)(word >> 32) : likely[(word >> 32) % 22];
         }
         struct bodies_request r;
-        bodies_decode(&r, body, sizeof whole - 1, '7');
+        bodies_decode(&r, body, length, '7');
         ck_assert_msg(r.status == STATUS_OK || r.status == STATUS_INVALID, "%s: %s", body, r.err.message);
         bodies_fini(&r);
     }
@@ -273,6 +363,33 @@ START_TEST(damage_is_survived)
 END_TEST
 
 /* ---- memory ---- */
+
+static void *no_loan(struct lender *lender, size_t bytes, struct error *err)
+{
+    (void)lender;
+    error_set(err, STATUS_OVERLOADED, "overloaded", "%zu bytes", bytes);
+    return NULL;
+}
+
+static const struct {
+    const char *body, *message; /* the bytes asked for */
+} loans[] = {
+    {"{\"logits\":[1,2,3],\"n\":1}", "16 bytes"},
+    {"{\"logits\":{\"b64\":\"gD8AQA==\",\"dtype\":\"bf16\",\"shape\":[2]}}", "6 bytes"},
+};
+
+START_TEST(a_refused_loan_is_told)
+{
+    struct bodies_request r = {.lender.lend = no_loan};
+    size_t length = strlen(loans[_i].body);
+    ck_assert_int_eq(arena_init(&r.arena, json_arena_bytes(length), &r.err), STATUS_OK);
+    ck_assert_int_eq(json_decode(bodies_place(loans[_i].body, length, '7'), length, &r.arena, &r.lender, 1,
+                                 &r.request, &r.err),
+                     STATUS_OVERLOADED);
+    ck_assert_str_eq(r.err.message, loans[_i].message);
+    bodies_fini(&r);
+}
+END_TEST
 
 static size_t allocations_left;
 
@@ -303,16 +420,16 @@ START_TEST(a_small_arena_is_told)
 {
     struct error err;
     struct arena arena;
-    struct sample_request request;
-    float numbers[2];
     static const char body[] = "{\"logits\":[1],\"id\":\"a\"}";
     for (size_t bytes = 0; bytes < 6 * ARENA_ALIGNMENT; bytes += ARENA_ALIGNMENT) {
+        struct bodies_request r = {.lender.lend = bodies_lend};
         ck_assert_int_eq(arena_init(&arena, bytes + 1, &err), STATUS_OK);
         arena.capacity = bytes;
         ck_assert_int_eq(json_decode(bodies_place(body, sizeof body - 1, '7'), sizeof body - 1, &arena,
-                                     numbers, 2, 1, &request, &err),
+                                     &r.lender, 1, &r.request, &err),
                          STATUS_TOO_LARGE);
         arena_fini(&arena);
+        bodies_fini(&r);
     }
 }
 END_TEST
@@ -331,10 +448,11 @@ int main(void)
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("damage");
     tcase_set_timeout(tcase, 60);
-    tcase_add_test(tcase, every_beginning_is_refused);
-    tcase_add_test(tcase, damage_is_survived);
+    tcase_add_loop_test(tcase, every_beginning_is_refused, 0, 2);
+    tcase_add_loop_test(tcase, damage_is_survived, 0, 2);
     tcase_add_test(tcase, no_memory_is_told);
     tcase_add_test(tcase, a_small_arena_is_told);
+    tcase_add_loop_test(tcase, a_refused_loan_is_told, 0, sizeof loans / sizeof loans[0]);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -121,6 +121,37 @@ START_TEST(a_full_queue_refuses_and_recovers)
 }
 END_TEST
 
+/* Out of the front, the middle and the end of the queue; the rest runs as before. */
+START_TEST(withdraws_only_what_waits)
+{
+    struct pool *pool = pool_of(1, 5);
+    struct error err;
+    atomic_bool gate = false;
+    struct counting_job *jobs[7];
+    for (int i = 0; i < 7; i++)
+        jobs[i] = job_of(3, &gate);
+    ck_assert(!pool_withdraw(pool, &jobs[0]->job)); /* never submitted */
+    ck_assert_int_eq(pool_submit(pool, &jobs[0]->job, &err), STATUS_OK);
+    while (atomic_load(&jobs[0]->opened) == 0)
+        sched_yield();
+    for (int i = 1; i < 6; i++)
+        ck_assert_int_eq(pool_submit(pool, &jobs[i]->job, &err), STATUS_OK);
+    ck_assert(!pool_withdraw(pool, &jobs[0]->job)); /* runs */
+    for (int i = 1; i < 6; i += 2)
+        ck_assert(pool_withdraw(pool, &jobs[i]->job) && !pool_withdraw(pool, &jobs[i]->job));
+    ck_assert_uint_eq(pool_queued(pool), 2);
+    ck_assert_int_eq(pool_submit(pool, &jobs[6]->job, &err), STATUS_OK); /* there is room again */
+    atomic_store(&gate, true);
+    for (int i = 0; i < 7; i += 2)
+        wait_closed(jobs[i]);
+    pool_destroy(pool);
+    for (int i = 0; i < 7; i++) {
+        ck_assert_int_eq(atomic_load(&jobs[i]->opened), i % 2 == 0);
+        free(jobs[i]);
+    }
+}
+END_TEST
+
 START_TEST(destroy_finishes_what_was_accepted)
 {
     struct pool *pool = pool_of(3, 64);
@@ -145,6 +176,7 @@ int main(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, each_row_runs_once);
     tcase_add_test(tcase, a_full_queue_refuses_and_recovers);
+    tcase_add_test(tcase, withdraws_only_what_waits);
     tcase_add_test(tcase, destroy_finishes_what_was_accepted);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

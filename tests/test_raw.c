@@ -13,7 +13,7 @@ static const _Alignas(ARENA_ALIGNMENT) float body[24] = {1,  2,  3,  4,  5,  6, 
 
 struct query {
     char text[TEXT_BYTES];
-    struct raw_field fields[MAX_FIELDS];
+    struct query_field fields[MAX_FIELDS];
     size_t count;
 };
 
@@ -26,17 +26,17 @@ static void split(struct query *q, const char *text)
         char *value = strchr(field, '=');
         if (value != NULL)
             *value++ = '\0';
-        q->fields[q->count] = (struct raw_field){field, value};
+        q->fields[q->count] = (struct query_field){field, value};
     }
 }
 
-/* Decode the first `floats` of body; r is to be given to bodies_fini(). */
+/* Decode the first `bytes` of body; r is to be given to bodies_fini(). */
 static void decode(struct bodies_request *r, const char *query, size_t bytes)
 {
     struct query q;
     *r = (struct bodies_request){0};
     split(&q, query);
-    ck_assert_int_eq(arena_init(&r->arena, raw_arena_bytes(q.fields, q.count), &r->err), STATUS_OK);
+    ck_assert_int_eq(arena_init(&r->arena, query_arena_bytes(q.fields, q.count), &r->err), STATUS_OK);
     r->status = raw_decode(q.fields, q.count, (const char *)body, bytes, &r->arena, BODIES_FRESH_SEED,
                            &r->request, &r->err);
 }
@@ -78,6 +78,38 @@ START_TEST(accepts)
 }
 END_TEST
 
+/* The same numbers in half the bytes. */
+static const struct {
+    const char *query;
+    uint16_t body[6];
+    const char *request;
+} halves[] = {
+    {"vocab_size=3&dtype=f16",
+     {0x3c00, 0x4000, 0xfc00, 0xbc00, 1, 0},
+     "1x2x3 f16: 1,2,-inf,-1,5.96046448e-08,0"},
+    {"dtype=bf16&vocab_size=3",
+     {0x3f80, 0x4000, 0xff80, 0xbf80, 0, 0x7f7f},
+     "1x2x3 bf16: 1,2,-inf,-1,0,3.38953139e+38"},
+    {"vocab_size=1&dtype=f16&mix=1,2,3",
+     {0x3c00, 0x4000, 0x4200, 0x4400, 0, 0},
+     "3x2x1 f16: 1,2,3,4,0,0 mix=1,2,3"},
+};
+
+START_TEST(accepts_halves)
+{
+    struct query q;
+    struct bodies_request r = {0};
+    char text[TEXT_BYTES];
+    split(&q, halves[_i].query);
+    ck_assert_int_eq(arena_init(&r.arena, query_arena_bytes(q.fields, q.count), &r.err), STATUS_OK);
+    r.status = raw_decode(q.fields, q.count, (const char *)halves[_i].body, sizeof halves[_i].body, &r.arena,
+                          BODIES_FRESH_SEED, &r.request, &r.err);
+    ck_assert_msg(r.status == STATUS_OK, "%s: %s", halves[_i].query, r.err.message);
+    ck_assert_str_eq(bodies_describe(&r.request, text, sizeof text), halves[_i].request);
+    bodies_fini(&r);
+}
+END_TEST
+
 static const struct {
     const char *query;
     size_t bytes;
@@ -97,15 +129,18 @@ static const struct {
     {"vocab_size=3", 0, "wrong_length", "logits", ERROR_NO_ROW, "the body has 0 bytes"},
     {"vocab_size=2147483647", 96, "wrong_length", "logits", ERROR_NO_ROW, "multiple of 8589934588"},
     {"vocab_size=2&mix=1,1", 24, "wrong_length", "logits", ERROR_NO_ROW, "multiple of 16: 2 stacks"},
-    {"vocab_size=1&dtype=bf16", 4, "out_of_range", "dtype", ERROR_NO_ROW,
-     "dtype is \"bf16\"; it must be \"f32\""},
-    {"vocab_size=1&dtype", 4, "out_of_range", "dtype", ERROR_NO_ROW, "it must be \"f32\""},
+    {"vocab_size=3&dtype=f16", 4, "wrong_length", "logits", ERROR_NO_ROW,
+     "the body has 4 bytes; it must be a multiple of 6: 1 stack of 3 logits of 2 bytes"},
+    {"vocab_size=1&dtype=f64", 8, "out_of_range", "dtype", ERROR_NO_ROW,
+     "dtype is \"f64\"; it must be \"f32\" or \"f16\" or \"bf16\""},
+    {"vocab_size=1&dtype", 4, "out_of_range", "dtype", ERROR_NO_ROW, "it must be \"f32\" or \"f16\""},
     /* names */
     {"vocab_size=1&vocab_size=1", 4, "duplicate_parameter", "vocab_size", ERROR_NO_ROW, "given twice"},
     {"vocab_size=1&top_pp=1", 4, "unknown_parameter", "top_pp", ERROR_NO_ROW, "did you mean top_p?"},
     {"vocab_size=1&logits=1", 4, "unknown_parameter", "logits", ERROR_NO_ROW,
-     "logits is a parameter of JSON requests only"},
-    {"vocab_size=1&bias=1", 4, "unknown_parameter", "bias", ERROR_NO_ROW, "JSON requests only"},
+     "logits is a parameter of JSON requests and of named tensors only"},
+    {"vocab_size=1&bias=1", 4, "unknown_parameter", "bias", ERROR_NO_ROW,
+     "JSON requests and of named tensors only"},
     {"vocab_size=1&", 4, "unknown_parameter", "", ERROR_NO_ROW, "is not a known parameter"},
     /* numbers */
     {"vocab_size=1&temperature=", 4, "wrong_type", "temperature", ERROR_NO_ROW, "temperature is empty"},
@@ -168,17 +203,17 @@ START_TEST(long_lists_fit)
     static const char *const names[] = {"temperature", "top_k", "top_p", "seed", "offset", "mix"};
     enum { LISTS = 6, NUMBERS = 4096 };
     static char lists[LISTS][2 * NUMBERS];
-    struct raw_field fields[LISTS + 1] = {{"vocab_size", "1"}};
+    struct query_field fields[LISTS + 1] = {{"vocab_size", "1"}};
     static _Alignas(ARENA_ALIGNMENT) float logits[NUMBERS];
     for (size_t numbers = 1; numbers <= NUMBERS; numbers *= 2) {
         for (size_t i = 0; i < LISTS; i++) {
             for (size_t j = 0; j < numbers; j++)
                 memcpy(lists[i] + 2 * j, "1,", 2);
             lists[i][2 * numbers - 1] = '\0';
-            fields[i + 1] = (struct raw_field){names[i], lists[i]};
+            fields[i + 1] = (struct query_field){names[i], lists[i]};
         }
         struct bodies_request r = {0};
-        ck_assert_int_eq(arena_init(&r.arena, raw_arena_bytes(fields, LISTS + 1), &r.err), STATUS_OK);
+        ck_assert_int_eq(arena_init(&r.arena, query_arena_bytes(fields, LISTS + 1), &r.err), STATUS_OK);
         r.status = raw_decode(fields, LISTS + 1, (const char *)logits, sizeof logits, &r.arena, 1, &r.request,
                               &r.err);
         /* `numbers` stacks of NUMBERS / numbers rows; the other lists want as many rows as stacks, but a list
@@ -197,6 +232,7 @@ int main(void)
     Suite *suite = suite_create("raw");
     TCase *tcase = tcase_create("queries");
     tcase_add_loop_test(tcase, accepts, 0, sizeof accepted / sizeof accepted[0]);
+    tcase_add_loop_test(tcase, accepts_halves, 0, sizeof halves / sizeof halves[0]);
     tcase_add_loop_test(tcase, refuses, 0, sizeof refused / sizeof refused[0]);
     tcase_add_test(tcase, long_lists_fit);
     suite_add_tcase(suite, tcase);

@@ -48,15 +48,18 @@ class StartError(Exception):
 class Server:
     """A running program: a context manager that leaves nothing behind."""
 
-    def __init__(self, *flags, listen="127.0.0.1:0", **variables):
+    def __init__(self, *flags, listen="127.0.0.1:0", launcher=(), pass_fds=(), **variables):
+        """launcher: what comes before the program on its command line."""
         self.stopping = False
         self.errors = tempfile.TemporaryFile(mode="w+")
-        self.process = subprocess.Popen([BINARY, "--listen", listen, *flags], stdout=subprocess.PIPE,
-                                        stderr=self.errors, env=environment(**variables))
+        self.process = subprocess.Popen([*launcher, BINARY, "--listen", listen, *flags],
+                                        stdout=subprocess.PIPE, stderr=self.errors, pass_fds=pass_fds,
+                                        env=environment(**variables))
         try:
             self.host, self.port, self.path = self._await_address()
         except BaseException:
             self.stop(signal.SIGKILL)
+            self.errors.close()
             raise
 
     def _await_address(self):
@@ -70,17 +73,24 @@ class Server:
             if not more:
                 raise StartError(self.log())
             printed += more
-            found = re.search(rb"http://(127\.0\.0\.1|\[::1\]):(\d+)[ \n/]|unix:(\S+)\n", printed)
+            found = re.search(rb"https?://(127\.0\.0\.1|0\.0\.0\.0|\[::1\]):(\d+)[ \n/]|unix:(\S+)\n", printed)
             if found and found[3]:
                 return None, None, found[3].decode()
             if found:
                 return found[1].decode().strip("[]"), int(found[2]), None
         raise StartError(f"not ready in {START_SECONDS} s: {printed!r} {self.log()}")
 
+    def await_log(self, text, count=1):
+        """Wait until the log has this text so often."""
+        deadline = time.monotonic() + START_SECONDS
+        while self.log().count(text) < count:
+            assert time.monotonic() < deadline, f"no {text!r}: {self.log()}"
+            time.sleep(0.02)
+
     def log(self):
         """What the program wrote to stderr so far."""
-        self.errors.seek(0)
-        return self.errors.read()
+        fd = self.errors.fileno()  # not by seek(): the program writes where this file stands
+        return os.pread(fd, os.fstat(fd).st_size, 0).decode()
 
     def terminate(self, number=signal.SIGTERM):
         """Ask it to end, once: a second SIGTERM would make it break off."""

@@ -335,10 +335,11 @@ class Limits(OnOneConnection):
             self.check_alive()
 
     def test_a_chunked_body(self):
+        """Where its end is, others might see otherwise: the connection does not go on behind it."""
         chunks = iter([GOOD[:7], GOOD[7:8], GOOD[8:]])
         answer = self.client.request("POST", "/sample", chunks, samplerd.JSON)
         self.assertEqual(answer.sampled()["token_ids"], [[0]])
-        self.check_alive()
+        self.assertEqual(answer.headers["Connection"], "close")
 
     def test_a_chunked_body_over_the_limit(self):
         chunks = (padded(LIMIT // 4) for _ in range(8))
