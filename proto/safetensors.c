@@ -50,7 +50,7 @@ static enum status unescape(struct header *h, const char *start, char *out)
     cJSON *item = cJSON_ParseWithLength(start, (size_t)(h->scan.p - start));
     if (item == NULL)
         return error_set(h->err, STATUS_NO_MEMORY, "no_memory", "cannot allocate memory for the request");
-    strcpy(out, item->valuestring); /* no longer than with its escapes */
+    memcpy(out, item->valuestring, strlen(item->valuestring) + 1); /* no longer than with its escapes */
     cJSON_Delete(item);
     return STATUS_OK;
 }
@@ -122,7 +122,7 @@ static enum status read_object(struct header *h, void *out,
         return STATUS_OK;
     }
     for (;; h->scan.p++) {
-        const char *key;
+        const char *key = "";
         peek(h);
         if (read_string(h, &key) != STATUS_OK)
             return h->err->status;
@@ -141,7 +141,7 @@ static enum status read_object(struct header *h, void *out,
 
 static enum status read_type(struct header *h, struct entry *e)
 {
-    const char *name;
+    const char *name = "";
     if (read_string(h, &name) != STATUS_OK)
         return h->err->status;
     e->tensor.type = tensors_find_type(name, strlen(name));
