@@ -16,7 +16,7 @@ static enum status unescape(struct json_reader *r, const char *start, char *out)
     if (item == NULL)
         return error_set(r->scan.err, STATUS_NO_MEMORY, "no_memory",
                          "cannot allocate memory for the request");
-    strcpy(out, item->valuestring); /* no longer than with its escapes */
+    memcpy(out, item->valuestring, strlen(item->valuestring) + 1); /* no longer than with its escapes */
     cJSON_Delete(item);
     return STATUS_OK;
 }
@@ -88,7 +88,7 @@ enum status json_reader_object(struct json_reader *r, void *out,
         return STATUS_OK;
     }
     for (;; r->scan.p++) {
-        const char *key;
+        const char *key = "";
         json_reader_peek(r);
         if (json_reader_string(r, &key) != STATUS_OK)
             return r->scan.err->status;

@@ -149,7 +149,7 @@ static enum status read_input_parameter(struct json_reader *r, const char *key, 
 
 static enum status read_type(struct reading *q, struct kserve_input *in)
 {
-    const char *name;
+    const char *name = "";
     if (once(q, &in->has_type) != STATUS_OK || json_reader_string(&q->reader, &name) != STATUS_OK)
         return q->err->status;
     in->tensor.type = kserve_find_type(name);

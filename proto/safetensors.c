@@ -36,7 +36,7 @@ static enum status fail_at(struct header *h, const struct entry *e, const char *
 
 static enum status read_type(struct header *h, struct entry *e)
 {
-    const char *name;
+    const char *name = "";
     if (json_reader_string(&h->reader, &name) != STATUS_OK)
         return h->err->status;
     e->tensor.type = tensors_find_type(name, strlen(name));

@@ -33,6 +33,12 @@ void conns_destroy(struct conns *conns); /* every connection must be closed */
 void conns_notify(void *cls, struct MHD_Connection *connection, void **socket_context,
                   enum MHD_ConnectionNotificationCode code);
 
+/* One connection more, or less, is on its way to the callback above: it counts as open already. */
+void conns_announce(struct conns *conns, int change);
+
+/* How many are open. */
+size_t conns_count(struct conns *conns);
+
 /* The connection's conn; NULL when there was no memory for it, and its socket is shut down. */
 struct conn *conn_of(struct MHD_Connection *connection);
 

@@ -12,7 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* What a body is, by its Content-Type. */
+/* What a body is, by its Content-Type or its path; the label `media` of the metrics has the same order. */
 enum media { MEDIA_NONE, MEDIA_JSON, MEDIA_RAW, MEDIA_NPY, MEDIA_SAFETENSORS, MEDIA_KSERVE };
 
 /*

@@ -1,17 +1,16 @@
 #include "server/http.h"
 
+#include "server/acceptor.h"
 #include "server/call.h"
 #include "server/conn.h"
 #include "server/log.h"
 #include "server/tls.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 /* Measured: 128 KiB takes both small requests and 512-KiB uploads fastest. */
@@ -26,6 +25,7 @@ struct http {
     struct MHD_Daemon *admin; /* NULL: none */
     struct conns *conns;
     struct conns *admin_conns; /* apart, since they may stay to the end of a drain */
+    struct acceptor *acceptor;
     atomic_bool draining;
     pthread_mutex_t mutex;
     size_t in_flight;                   /* guarded by mutex */
@@ -135,8 +135,10 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
     (void)cls;
     (void)code;
     struct conn *conn = conn_of(connection);
-    if (conn != NULL)
-        conn_enter(conn, CONN_IDLE); /* from here on no deadline calls for the call */
+    bool gone =
+        conn != NULL && !conn_enter(conn, CONN_IDLE); /* from here on no deadline calls for the call */
+    if (*con_cls != NULL && gone)
+        record_timeout(*con_cls);
     if (*con_cls != NULL)
         call_destroy(*con_cls);
     *con_cls = NULL;
@@ -160,22 +162,24 @@ static unsigned idle_seconds(const struct config *config)
 static enum status start_daemon(struct http *http, struct error *err)
 {
     const struct config *config = http->options.config;
-    unsigned flags =
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC |
+                     MHD_USE_ERROR_LOG | MHD_USE_NO_LISTEN_SOCKET;
     /* a pool of one thread is none */
     unsigned threads = http->options.io_threads > 1 ? (unsigned)http->options.io_threads : 0;
+    /* the acceptor keeps max_connections; this one is shared out among the threads, and must not be less */
+    unsigned limit = (unsigned)(config->max_connections * http->options.io_threads);
     flags |= tls_is_on(config) ? MHD_USE_TLS : 0;
     http->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
-        MHD_OPTION_LISTEN_SOCKET, http->options.listen_fd, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT, (unsigned)config->max_connections,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT, limit,
         MHD_OPTION_CONNECTION_TIMEOUT, idle_seconds(config), MHD_OPTION_THREAD_POOL_SIZE, threads,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_NOTIFY_CONNECTION, conns_notify,
         http->conns, MHD_OPTION_URI_LOG_CALLBACK, on_request_line, NULL, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
         (unsigned)config->max_connections_per_ip, MHD_OPTION_ARRAY, tls_options(config), MHD_OPTION_END);
     if (http->daemon == NULL)
         return error_set(err, STATUS_INTERNAL, "no_daemon", "cannot start serving: %s", strerror(errno));
-    return STATUS_OK;
+    return acceptor_create(http->options.listen_fd, config->max_connections, http->daemon, http->conns,
+                           &http->acceptor, err);
 }
 
 /* One thread, so that health and metrics are answered however busy the others are. */
@@ -231,24 +235,10 @@ void http_drain(struct http *http)
     atomic_store(&http->draining, true);
 }
 
-/*
- * A connection that is established but not accepted yet is reset when the listening socket closes, with the
- * request that its client has sent already: so they are accepted to the last.
- */
 void http_quiesce(struct http *http)
 {
-    struct sockaddr_storage address;
-    int fd = MHD_quiesce_daemon(http->daemon), accepted = -1;
-    if (fd < 0)
-        return;
-    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-    do {
-        socklen_t length = sizeof address;
-        accepted = accept4(fd, (struct sockaddr *)&address, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (accepted >= 0)
-            MHD_add_connection(http->daemon, accepted, (struct sockaddr *)&address, length);
-    } while (accepted >= 0);
-    close(fd);
+    acceptor_destroy(http->acceptor);
+    http->acceptor = NULL;
 }
 
 size_t http_in_flight(struct http *http)
@@ -268,6 +258,7 @@ void http_stop(struct http *http)
 {
     if (http == NULL)
         return;
+    acceptor_destroy(http->acceptor);
     if (http->daemon != NULL)
         MHD_stop_daemon(http->daemon);
     if (http->admin != NULL)

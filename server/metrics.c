@@ -117,6 +117,7 @@ static const struct {
                                                       "duplicate_parameter",
                                                       "internal",
                                                       "invalid_logits",
+                                                      "malformed_base64",
                                                       "malformed_header",
                                                       "malformed_json",
                                                       "malformed_kserve",
