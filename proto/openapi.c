@@ -3,6 +3,7 @@
 #include "proto/params.h"
 
 #include <cjson/cJSON.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,20 +57,20 @@ static cJSON *either(cJSON *a, cJSON *b)
 static cJSON *number_schema(const struct param *param)
 {
     cJSON *schema = type_schema(param->whole ? "integer" : "number");
-    if (fabs(param->max) < 1e30) {
+    if (fabs(param->max) < DBL_MAX) {
         cJSON_AddNumberToObject(schema, "minimum", param->min);
         cJSON_AddNumberToObject(schema, "maximum", param->max);
     }
     return schema;
 }
 
-/* A number as far as JSON readers are exact, or decimal digits. */
+/* A number as far as JSON readers are exact, or decimal digits; a pattern cannot say 2^64 - 1 shorter. */
 static cJSON *word_schema(void)
 {
     cJSON *number = type_schema("integer"), *digits = type_schema("string");
     cJSON_AddNumberToObject(number, "minimum", 0);
     cJSON_AddItemToObject(number, "maximum", cJSON_CreateRaw("9007199254740992"));
-    add_text(digits, "pattern", "^(0|[1-9][0-9]{0,19})$");
+    add_text(digits, "pattern", "^(0|[1-9][0-9]{0,18}|1[0-8][0-9]{18})$");
     return either(number, digits);
 }
 
@@ -123,12 +124,14 @@ static cJSON *packed_schema(void)
 {
     static const char *const names[] = {"b64", "dtype", "shape"};
     cJSON *schema = type_schema("object"), *fields = cJSON_AddObjectToObject(schema, "properties");
-    cJSON *bytes = type_schema("string"), *length = type_schema("integer");
+    cJSON *bytes = type_schema("string"), *length = type_schema("integer"), *shape = list_of(length);
+    cJSON_AddNumberToObject(shape, "maxItems", 3);
     add_text(bytes, "contentEncoding", "base64");
+    add_text(bytes, "pattern", "^[A-Za-z0-9+/]+={0,2}$");
     cJSON_AddNumberToObject(length, "minimum", 1);
     cJSON_AddItemToObject(fields, "b64", bytes);
     cJSON_AddItemToObject(fields, "dtype", choice_schema(params_dtypes));
-    cJSON_AddItemToObject(fields, "shape", list_of(length));
+    cJSON_AddItemToObject(fields, "shape", shape);
     cJSON_AddItemToObject(schema, "required", cJSON_CreateStringArray(names, 3));
     cJSON_AddFalseToObject(schema, "additionalProperties");
     return schema;
@@ -159,7 +162,7 @@ static cJSON *value_schema(const struct param *param)
         return schema;
     }
     case PARAM_WEIGHTS:
-        return list_of(type_schema("number"));
+        return list_of(number_schema(param));
     case PARAM_LOGITS:
         return logits_schema();
     case PARAM_ARRAY:
@@ -427,11 +430,25 @@ static const struct {
     {"/openapi.json", "openapi", "This document", "application/json", false, NULL, NULL},
 };
 
+static cJSON *page_schema(size_t i)
+{
+    static const char *const names[] = {"name", "version", "kernels"};
+    if (strcmp(pages[i].media_type, "text/plain") == 0)
+        return type_schema("string");
+    cJSON *schema = type_schema("object"), *fields;
+    if (strcmp(pages[i].id, "version") != 0)
+        return schema;
+    fields = cJSON_AddObjectToObject(schema, "properties");
+    for (size_t name = 0; name < 3; name++)
+        cJSON_AddItemToObject(fields, names[name], type_schema("string"));
+    cJSON_AddItemToObject(schema, "required", cJSON_CreateStringArray(names, 3));
+    return schema;
+}
+
 static cJSON *page_responses(size_t i)
 {
     cJSON *responses = cJSON_CreateObject();
-    const char *type = strcmp(pages[i].media_type, "text/plain") == 0 ? "string" : "object";
-    cJSON_AddItemToObject(responses, "200", response("as it says", pages[i].media_type, type_schema(type)));
+    cJSON_AddItemToObject(responses, "200", response("as it says", pages[i].media_type, page_schema(i)));
     if (!pages[i].open)
         cJSON_AddItemToObject(responses, "401", refusal(1));
     if (pages[i].absent != NULL)
