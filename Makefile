@@ -47,7 +47,7 @@ SERVER_OBJS   := $(call objects,$(filter-out server/main.c,$(wildcard server/*.c
 TESTS         := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 OBJS          := $(CORE_OBJS) $(PROTO_OBJS) $(SERVER_OBJS) $(BUILD)/server/main.o $(TESTS:%=%.o)
 
-.PHONY: all deps deps-bench run test test-faults check blackbox asan tsan bench bench-quick lint format install uninstall clean
+.PHONY: all deps deps-bench deps-dev run test test-faults check blackbox asan tsan bench bench-quick lint format install uninstall clean
 all: $(BUILD)/samplerd
 
 $(BUILD)/samplerd: $(BUILD)/server/main.o $(BUILD)/libserver.a $(BUILD)/libproto.a $(BUILD)/libcore.a
@@ -143,18 +143,21 @@ uninstall:
 clean:
 	rm -rf build
 
-# Debian packages: to build and to test; and what `make bench` needs on top.
+# Debian packages: to build and to test; and what `make bench` and `make fuzz` need on top.
 DEPS       := gcc libc6-dev pkg-config libmicrohttpd-dev libgnutls28-dev nettle-dev libcjson-dev libinih-dev \
               libopenblas-dev librandom123-dev check python3 curl openssl
 DEPS_BENCH := wrk gnuplot-nox libsimdjson-dev
+DEPS_DEV   := clang libclang-rt-dev
 deps: PACKAGES := $(DEPS)
 deps: ELSEWHERE := samplerd needs a C11 compiler, GNU make, pkg-config, libmicrohttpd >= 0.9.71 with \
                    GnuTLS, nettle, cJSON, inih, OpenBLAS and the Random123 headers; its tests need check, Python 3, \
                    curl and openssl.
 deps-bench: PACKAGES := $(DEPS_BENCH)
 deps-bench: ELSEWHERE := The benchmarks need wrk, gnuplot and simdjson.
-deps-bench: | $(filter deps,$(MAKECMDGOALS))
-deps deps-bench:
+deps-dev: PACKAGES := $(DEPS_DEV)
+deps-dev: ELSEWHERE := Fuzzing needs clang and its libFuzzer.
+deps-bench deps-dev: | $(filter deps,$(MAKECMDGOALS))
+deps deps-bench deps-dev:
 	@if ! command -v apt-get >/dev/null; then echo "This is no Debian. $(ELSEWHERE)"; exit 0; fi; \
 	missing=; for p in $(PACKAGES); do \
 	    dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q '^install ok installed' || missing="$$missing $$p"; done; \
@@ -189,5 +192,37 @@ $(BENCH): %: %.o
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(SERVER_LIBS) $(PROTO_LIBS)
 $(BENCH:%=%.o): | $(filter deps deps-bench,$(MAKECMDGOALS))
 OBJS += $(BENCH:%=%.o)
+
+# Fuzz targets: `make test` replays the inputs of tests/corpus/ with any compiler; `make fuzz SECONDS=60` looks
+# for more with clang's libFuzzer, so long for each target.
+FUZZ_CC     ?= clang
+FUZZ_MAIN   ?= $(BUILD)/tests/fuzz_main.o
+FUZZ_CFLAGS := -O2 -g -fno-omit-frame-pointer -fno-sanitize-recover=all \
+               -fsanitize=fuzzer-no-link,address,undefined,float-cast-overflow
+FUZZ_FLAGS  := BUILD=build/fuzz CC=$(FUZZ_CC) CFLAGS="$(FUZZ_CFLAGS)" FUZZ_MAIN= FUZZ_LINK=-fsanitize=fuzzer \
+               FUZZ_LOOPS=-fno-sanitize-coverage=trace-cmp # core/ compares counters, by the million
+SECONDS     ?= 60
+FUZZERS     := $(patsubst tests/fuzz_%.c,%,$(filter-out tests/fuzz_main.c,$(wildcard tests/fuzz_*.c)))
+FUZZ_BINS   := $(FUZZERS:%=$(BUILD)/tests/fuzz_%)
+OBJS        += $(FUZZ_BINS:%=%.o) $(BUILD)/tests/fuzz_main.o
+
+.PHONY: fuzz fuzz-run replay
+$(FUZZ_BINS:%=%.o) $(BUILD)/tests/fuzz_main.o: | $(filter deps deps-dev,$(MAKECMDGOALS))
+CORE_FUZZERS := $(BUILD)/tests/fuzz_sampler
+$(CORE_OBJS) $(CORE_FUZZERS:%=%.o): override CPPFLAGS += $(FUZZ_LOOPS)
+$(CORE_FUZZERS): %: %.o $(FUZZ_MAIN) $(BUILD)/libcore.a
+	$(CC) $(CFLAGS) $(FUZZ_LINK) $(LDFLAGS) -o $@ $^ $(CORE_LIBS)
+$(filter-out $(CORE_FUZZERS),$(FUZZ_BINS)): %: %.o $(FUZZ_MAIN) $(BUILD)/libproto.a $(BUILD)/libcore.a
+	$(CC) $(CFLAGS) $(FUZZ_LINK) $(LDFLAGS) -o $@ $^ $(PROTO_LIBS) $(CORE_LIBS)
+
+test: replay
+replay: $(FUZZ_BINS)
+	@for f in $(FUZZERS); do $(BUILD)/tests/fuzz_$$f tests/corpus/$$f || exit 1; done
+
+fuzz: | $(filter deps deps-dev,$(MAKECMDGOALS))
+	@command -v $(FUZZ_CC) >/dev/null || { echo "make fuzz needs clang and its libFuzzer: make deps-dev"; exit 1; }
+	$(MAKE) fuzz-run $(FUZZ_FLAGS)
+fuzz-run: $(FUZZ_BINS)
+	tests/fuzz.sh $(BUILD) $(SECONDS) $(FUZZERS)
 
 -include $(OBJS:.o=.d)

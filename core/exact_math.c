@@ -6,9 +6,9 @@
  */
 double exact_log(double x)
 {
-    uint64_t bits = exact_bits(x);
+    uint64_t bits = bits_of_double(x);
     double k = (double)(bits >> 52) - 1023.0;
-    double m = exact_from_bits((bits & ((UINT64_C(1) << 52) - 1)) | (UINT64_C(1023) << 52));
+    double m = bits_to_double((bits & ((UINT64_C(1) << 52) - 1)) | (UINT64_C(1023) << 52));
     if (m > 1.4142135623730951) {
         m *= 0.5;
         k += 1.0;

@@ -1,27 +1,12 @@
 #ifndef CORE_EXACT_MATH_H
 #define CORE_EXACT_MATH_H
 
-#include <stdint.h>
-#include <string.h>
+#include "core/bits.h"
 
 /*
  * exp and ln in float64 from additions and multiplications alone, so that every CPU and compiler gives the
  * same bits (libm picks another code path where the CPU has a fused multiply-add).
  */
-
-static inline uint64_t exact_bits(double x)
-{
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static inline double exact_from_bits(uint64_t bits)
-{
-    double x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
 
 /* 1.5 * 2^52: adding it rounds a double to a whole number and leaves that in the low bits. */
 #define EXACT_ROUNDER 0x1.8p52
@@ -29,7 +14,7 @@ static inline double exact_from_bits(uint64_t bits)
 /* 2^n for a whole n in [-1022, 1023] */
 static inline double exact_pow2(double n)
 {
-    return exact_from_bits((exact_bits(n + EXACT_ROUNDER) << 52) + (UINT64_C(1023) << 52));
+    return bits_to_double((bits_of_double(n + EXACT_ROUNDER) << 52) + (UINT64_C(1023) << 52));
 }
 
 /*
@@ -60,7 +45,7 @@ static inline double exact_exp(double x)
     /* two steps, so that a subnormal result is rounded once */
     double half = (n * 0.5 + EXACT_ROUNDER) - EXACT_ROUNDER;
     double e = p * exact_pow2(half) * exact_pow2(n - half);
-    return exact_from_bits(exact_bits(e) & -(uint64_t)(x >= -746.0));
+    return bits_to_double(bits_of_double(e) & -(uint64_t)(x >= -746.0));
 }
 
 /* ln(x) for finite x >= DBL_MIN; relative error below 4e-16 but next to x = 1, where it is absolute. */

@@ -3,6 +3,7 @@
  * Plain C in loops over 64 lanes, which gcc and clang turn into that set's vectors.  Nothing here may depend
  * on a vector's width: see kernels.h for the shape of every sum.
  */
+#include "core/bits.h"
 #include "core/exact_math.h"
 #include "core/kernels.h"
 
@@ -119,20 +120,6 @@ static bool lane_max(const float *z, size_t n, float *lanes)
     return clean;
 }
 
-static inline uint32_t float_bits(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static inline float float_from_bits(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 /*
  * 2^y = 2^n 2^f, n whole and |f| <= 1/2.  Adding 1.5 * 2^23 rounds y to n and leaves n in the low bits, from
  * where a shift adds it to the exponent.  2^f by the polynomial of degree 6 with p(0) = 1 that minimises the
@@ -151,9 +138,9 @@ static inline float weight(float z, struct weight_scale k)
     p = fmaf(p, f, 0x1.ebfbdcp-3f);
     p = fmaf(p, f, 0x1.62e430p-1f);
     p = fmaf(p, f, 1.0f);
-    uint32_t w = float_bits(p) + (float_bits(shifted) << 23);
+    uint32_t w = bits_of_float(p) + (bits_of_float(shifted) << 23);
     /* a masked token has y = -inf, or NaN where rate is 0; both fail the comparison */
-    return float_from_bits(w & -(uint32_t)(y >= -126.0f));
+    return bits_to_float(w & -(uint32_t)(y >= -126.0f));
 }
 
 static void weights(const float *z, size_t n, struct weight_scale scale, float *restrict w)
@@ -337,7 +324,7 @@ static double sum_exp(const float *z, size_t n, double largest, double temperatu
 static void widen_bf16(const uint16_t *x, size_t n, float *restrict out)
 {
     for (size_t i = 0; i < n; i++)
-        out[i] = float_from_bits((uint32_t)x[i] << 16);
+        out[i] = bits_to_float((uint32_t)x[i] << 16);
 }
 
 /*
@@ -348,9 +335,9 @@ static void widen_f16(const uint16_t *x, size_t n, float *restrict out)
 {
     for (size_t i = 0; i < n; i++) {
         uint32_t sign = (uint32_t)(x[i] & 0x8000) << 16, size = (uint32_t)(x[i] & 0x7fff) << 13;
-        uint32_t finite = float_bits(float_from_bits(size) * 0x1p112f);
+        uint32_t finite = bits_of_float(bits_to_float(size) * 0x1p112f);
         uint32_t beyond = -(uint32_t)(size >= 0x0f800000u);
-        out[i] = float_from_bits(sign | (finite & ~beyond) | ((size | 0x7f800000u) & beyond));
+        out[i] = bits_to_float(sign | (finite & ~beyond) | ((size | 0x7f800000u) & beyond));
     }
 }
 

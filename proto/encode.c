@@ -1,90 +1,25 @@
 #include "proto/encode.h"
 
-#include "proto/json_scan.h"
 #include "proto/real.h"
+#include "proto/writer.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Longest texts, each with the comma after it. */
-#define ID_BYTES   sizeof "-2147483648,"
-#define REAL_BYTES (REAL_MAX_BYTES + 1)
-#define WORD_BYTES sizeof "\"18446744073709551615\","
 #define ROW_BYTES  sizeof "[],"
 #define NAME_BYTES 128 /* the names, braces and colons */
-
-/* Writes behind each other; the caller has counted that they fit. */
-struct writer {
-    char *p;
-};
-
-static void put(struct writer *w, const char *text)
-{
-    size_t length = strlen(text);
-    memcpy(w->p, text, length);
-    w->p += length;
-}
-
-static void put_word(struct writer *w, uint64_t word)
-{
-    char digits[20];
-    size_t n = sizeof digits;
-    do {
-        digits[--n] = (char)('0' + word % 10);
-        word /= 10;
-    } while (word > 0);
-    memcpy(w->p, digits + n, sizeof digits - n);
-    w->p += sizeof digits - n;
-}
 
 static void put_seed(struct writer *w, uint64_t seed)
 {
     const char *quote = seed > UINT64_C(1) << 53 ? "\"" : "";
-    put(w, quote);
-    put_word(w, seed);
-    put(w, quote);
-}
-
-/* A JSON string of length bytes of text; what is not UTF-8 becomes U+FFFD. */
-static void put_string(struct writer *w, const char *text, size_t length)
-{
-    put(w, "\"");
-    for (const char *end = text + length; text < end;) {
-        size_t bytes = json_utf8_length(text, end);
-        if (bytes == 0)
-            put(w, "\xef\xbf\xbd");
-        else if (*text == '"' || *text == '\\')
-            w->p += sprintf(w->p, "\\%c", *text);
-        else if ((unsigned char)*text < 0x20)
-            w->p += sprintf(w->p, "\\u%04x", (unsigned)*text);
-        else
-            memcpy(w->p, text, bytes), w->p += bytes;
-        text += bytes == 0 ? 1 : bytes;
-    }
-    put(w, "\"");
+    writer_put(w, quote);
+    writer_word(w, seed);
+    writer_put(w, quote);
 }
 
 /* ---- the answer ---- */
-
-static void put_ids(struct writer *w, const int32_t *ids, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (i > 0)
-            *w->p++ = ',';
-        put_word(w, (uint64_t)ids[i]);
-    }
-}
-
-static void put_reals(struct writer *w, const double *reals, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (i > 0)
-            *w->p++ = ',';
-        w->p += real_write(w->p, reals[i]);
-    }
-}
 
 /* How a table of rows is laid out: row r has counts[r] of its `stride` values, or all where counts is NULL.
  */
@@ -97,8 +32,8 @@ struct rows {
 static size_t open_row(struct writer *w, const char *name, const struct rows *rows, size_t row)
 {
     if (row == 0)
-        put(w, name);
-    put(w, row == 0 ? "[[" : "],[");
+        writer_put(w, name);
+    writer_put(w, row == 0 ? "[[" : "],[");
     return rows->counts == NULL ? rows->stride : rows->counts[row];
 }
 
@@ -106,32 +41,32 @@ static void put_id_rows(struct writer *w, const char *name, const int32_t *ids, 
 {
     for (size_t row = 0; row < rows.count; row++) {
         size_t n = open_row(w, name, &rows, row);
-        put_ids(w, ids + row * rows.stride, n);
+        writer_ids(w, ids + row * rows.stride, n);
     }
-    put(w, "]]");
+    writer_put(w, "]]");
 }
 
 static void put_real_rows(struct writer *w, const char *name, const double *reals, struct rows rows)
 {
     for (size_t row = 0; row < rows.count; row++) {
         size_t n = open_row(w, name, &rows, row);
-        put_reals(w, reals + row * rows.stride, n);
+        writer_reals(w, reals + row * rows.stride, n);
     }
-    put(w, "]]");
+    writer_put(w, "]]");
 }
 
 static void put_seeds(struct writer *w, const struct sample_request *request)
 {
-    put(w, ",\"seed\":");
+    writer_put(w, ",\"seed\":");
     if (!request->seed.per_row) {
         put_seed(w, request->seed.values[0]);
         return;
     }
     for (size_t row = 0; row < request->batch_size; row++) {
-        put(w, row == 0 ? "[" : ",");
+        writer_put(w, row == 0 ? "[" : ",");
         put_seed(w, request->seed.values[row]);
     }
-    put(w, "]");
+    writer_put(w, "]");
 }
 
 /* a + b * c, or SIZE_MAX */
@@ -147,9 +82,9 @@ size_t encode_bound(const struct sample_request *request)
 {
     size_t most =
         request->top_candidates < request->vocab_size ? request->top_candidates : request->vocab_size;
-    size_t reals = request->logprobs ? REAL_BYTES : 0;
-    size_t row =
-        6 * ROW_BYTES + WORD_BYTES + request->n * (ID_BYTES + reals) + most * (ID_BYTES + REAL_BYTES + reals);
+    size_t reals = request->logprobs ? WRITER_REAL_BYTES : 0;
+    size_t row = 6 * ROW_BYTES + WRITER_WORD_BYTES + request->n * (WRITER_ID_BYTES + reals) +
+                 most * (WRITER_ID_BYTES + WRITER_REAL_BYTES + reals);
     size_t id = request->id == NULL ? 0 : strlen(request->id);
     return add_product(NAME_BYTES + 6 * id, request->batch_size, row);
 }
@@ -159,11 +94,11 @@ size_t encode_answer(const struct sample_request *request, const struct sample_r
     struct writer w = {out};
     struct rows draws = {request->batch_size, request->n, NULL};
     struct rows candidates = {request->batch_size, result->max_candidates, result->num_candidates};
-    put(&w, "{");
+    writer_put(&w, "{");
     if (request->id != NULL) {
-        put(&w, "\"id\":");
-        put_string(&w, request->id, strlen(request->id));
-        put(&w, ",");
+        writer_put(&w, "\"id\":");
+        writer_string(&w, request->id, strlen(request->id));
+        writer_put(&w, ",");
     }
     put_id_rows(&w, "\"token_ids\":", result->token_ids, draws);
     put_seeds(&w, request);
@@ -175,7 +110,7 @@ size_t encode_answer(const struct sample_request *request, const struct sample_r
         if (request->logprobs)
             put_real_rows(&w, ",\"top_logprobs\":", result->top_logprobs, candidates);
     }
-    put(&w, "}");
+    writer_put(&w, "}");
     return (size_t)(w.p - out);
 }
 
@@ -231,28 +166,28 @@ static const char *type_of(enum status status)
 static void put_string_or_null(struct writer *w, const char *text)
 {
     if (text == NULL)
-        put(w, "null");
+        writer_put(w, "null");
     else
-        put_string(w, text, strlen(text));
+        writer_string(w, text, strlen(text));
 }
 
 size_t encode_error(const struct error *err, char *out, size_t size)
 {
     assert(size >= ENCODE_ERROR_BYTES);
     struct writer w = {out};
-    put(&w, "{\"error\":{\"message\":");
-    put_string(&w, err->message, strlen(err->message));
-    put(&w, ",\"type\":");
-    put_string(&w, type_of(err->status), strlen(type_of(err->status)));
-    put(&w, ",\"param\":");
+    writer_put(&w, "{\"error\":{\"message\":");
+    writer_string(&w, err->message, strlen(err->message));
+    writer_put(&w, ",\"type\":");
+    writer_string(&w, type_of(err->status), strlen(type_of(err->status)));
+    writer_put(&w, ",\"param\":");
     put_string_or_null(&w, err->param);
-    put(&w, ",\"code\":");
+    writer_put(&w, ",\"code\":");
     put_string_or_null(&w, err->code);
-    put(&w, ",\"row\":");
+    writer_put(&w, ",\"row\":");
     if (err->row == ERROR_NO_ROW)
-        put(&w, "null");
+        writer_put(&w, "null");
     else
-        put_word(&w, err->row);
-    put(&w, "}}");
+        writer_word(&w, err->row);
+    writer_put(&w, "}}");
     return (size_t)(w.p - out);
 }

@@ -2,6 +2,7 @@
 
 #include "proto/params.h"
 
+#include <assert.h>
 #include <nettle/base64.h>
 #include <string.h>
 
@@ -184,6 +185,7 @@ static enum status read_members(struct packed *p)
 static enum status find_dtype(struct packed *p)
 {
     size_t length = (size_t)(p->dtype.end - p->dtype.start);
+    assert(p->dtype.start != NULL); /* check_complete() said so */
     for (unsigned i = 0; params_dtypes[i] != NULL; i++) {
         if (strlen(params_dtypes[i]) == length && memcmp(params_dtypes[i], p->dtype.start, length) == 0) {
             p->out.dtype = (enum dtype)i;
@@ -217,6 +219,7 @@ static void skip_space(const char **at)
 static bool read_sizes(struct text text, struct shape *out)
 {
     const char *at = text.start;
+    assert(at != NULL);
     out->rank = 0;
     do {
         at++;

@@ -1,11 +1,10 @@
 #include "proto/safetensors.h"
 
-#include "proto/json_scan.h"
+#include "proto/json_reader.h"
 #include "proto/query.h"
 #include "proto/tensors.h"
 
 #include <assert.h>
-#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,9 +17,7 @@ struct entry {
 };
 
 struct header {
-    struct json_scan scan; /* of the header; start is that of the body */
-    char *texts;           /* [length of the header] unescaped strings, each with a NUL */
-    size_t used;
+    struct json_reader reader; /* first: its members are called with it; start is that of the body */
     struct entry entries[PARAMS_MAX];
     size_t num_entries;
     struct query_field fields[PARAMS_MAX]; /* of __metadata__ */
@@ -29,120 +26,18 @@ struct header {
     struct error *err;
 };
 
-static enum status fail(struct header *h, const char *reason)
-{
-    return error_set(h->err, STATUS_INVALID, "malformed_safetensors",
-                     "the body is no safetensors file: %s at byte %zu", reason,
-                     (size_t)(h->scan.p - h->scan.start));
-}
-
 static enum status fail_at(struct header *h, const struct entry *e, const char *reason)
 {
     return error_set(h->err, STATUS_INVALID, "malformed_safetensors",
                      "the body is no safetensors file: the tensor %.64s %s", e->tensor.name, reason);
 }
 
-/* ---- strings, sizes, objects ---- */
-
-/* The text of a string with escapes, as cJSON has it. */
-static enum status unescape(struct header *h, const char *start, char *out)
-{
-    cJSON *item = cJSON_ParseWithLength(start, (size_t)(h->scan.p - start));
-    if (item == NULL)
-        return error_set(h->err, STATUS_NO_MEMORY, "no_memory", "cannot allocate memory for the request");
-    strcpy(out, item->valuestring); /* no longer than with its escapes */
-    cJSON_Delete(item);
-    return STATUS_OK;
-}
-
-static enum status read_string(struct header *h, const char **out)
-{
-    const char *start = h->scan.p;
-    if (json_scan_string(&h->scan) != STATUS_OK)
-        return h->err->status;
-    size_t length = (size_t)(h->scan.p - start) - 2;
-    char *text = h->texts + h->used;
-    if (json_has_zero_byte(start, h->scan.p))
-        return fail(h, "a string with a zero byte");
-    memcpy(text, start + 1, length);
-    text[length] = '\0';
-    if (memchr(text, '\\', length) != NULL && unescape(h, start, text) != STATUS_OK)
-        return h->err->status;
-    h->used += strlen(text) + 1;
-    *out = text;
-    return STATUS_OK;
-}
-
-static char peek(struct header *h)
-{
-    json_scan_space(&h->scan);
-    return h->scan.p < h->scan.end ? *h->scan.p : '\0';
-}
-
-static enum status read_size(struct header *h, size_t *out)
-{
-    struct json_scan *s = &h->scan;
-    const char *first = s->p;
-    for (*out = 0; s->p < s->end && *s->p >= '0' && *s->p <= '9'; s->p++)
-        if (__builtin_mul_overflow(*out, 10, out) || __builtin_add_overflow(*out, (size_t)(*s->p - '0'), out))
-            return fail(h, "a number that is too large");
-    bool plain = s->p - first == 1 || (s->p > first && *first != '0');
-    return plain ? STATUS_OK : fail(h, "a whole number is missing");
-}
-
-/* A list of at most `most` sizes. */
-static enum status read_sizes(struct header *h, size_t most, size_t *out, size_t *count)
-{
-    *count = 0;
-    if (json_scan_expect(&h->scan, '[', "'['") != STATUS_OK)
-        return h->err->status;
-    if (peek(h) == ']') {
-        h->scan.p++;
-        return STATUS_OK;
-    }
-    for (;; h->scan.p++) {
-        peek(h);
-        if (*count == most)
-            return fail(h, "a list that is too long");
-        if (read_size(h, &out[(*count)++]) != STATUS_OK)
-            return h->err->status;
-        if (peek(h) != ',')
-            return json_scan_expect(&h->scan, ']', "',' or ']'");
-    }
-}
-
-/* Read an object; `member` is called for each key with p on its value. */
-static enum status read_object(struct header *h, void *out,
-                               enum status (*member)(struct header *h, const char *key, void *out))
-{
-    if (json_scan_expect(&h->scan, '{', "'{'") != STATUS_OK)
-        return h->err->status;
-    if (peek(h) == '}') {
-        h->scan.p++;
-        return STATUS_OK;
-    }
-    for (;; h->scan.p++) {
-        const char *key;
-        peek(h);
-        if (read_string(h, &key) != STATUS_OK)
-            return h->err->status;
-        peek(h);
-        if (json_scan_expect(&h->scan, ':', "':'") != STATUS_OK)
-            return h->err->status;
-        peek(h);
-        if (member(h, key, out) != STATUS_OK)
-            return h->err->status;
-        if (peek(h) != ',')
-            return json_scan_expect(&h->scan, '}', "',' or '}'");
-    }
-}
-
 /* ---- what the header has ---- */
 
 static enum status read_type(struct header *h, struct entry *e)
 {
-    const char *name;
-    if (read_string(h, &name) != STATUS_OK)
+    const char *name = "";
+    if (json_reader_string(&h->reader, &name) != STATUS_OK)
         return h->err->status;
     e->tensor.type = tensors_find_type(name, strlen(name));
     if (e->tensor.type < TENSOR_TYPES)
@@ -157,74 +52,81 @@ static enum status read_type(struct header *h, struct entry *e)
 static enum status read_offsets(struct header *h, struct entry *e)
 {
     size_t offsets[2], count;
-    if (read_sizes(h, 2, offsets, &count) != STATUS_OK)
+    if (json_reader_sizes(&h->reader, 2, offsets, &count) != STATUS_OK)
         return h->err->status;
     if (count != 2)
-        return fail(h, "data_offsets are not two");
+        return json_reader_fail(&h->reader, "data_offsets are not two");
     e->begin = offsets[0];
     e->end = offsets[1];
     return STATUS_OK;
 }
 
-static enum status read_entry_member(struct header *h, const char *key, void *out)
+static enum status read_entry_member(struct json_reader *reader, const char *key, void *out)
 {
+    struct header *h = (struct header *)reader;
     struct entry *e = out;
     bool *seen = strcmp(key, "dtype") == 0          ? &e->has_type
                  : strcmp(key, "shape") == 0        ? &e->has_shape
                  : strcmp(key, "data_offsets") == 0 ? &e->has_offsets
                                                     : NULL;
     if (seen == NULL)
-        return fail(h, "a tensor has dtype, shape and data_offsets and nothing else;");
+        return json_reader_fail(&h->reader, "a tensor has dtype, shape and data_offsets and nothing else;");
     if (*seen)
-        return fail(h, "a name comes twice");
+        return json_reader_fail(&h->reader, "a name comes twice");
     *seen = true;
     if (seen == &e->has_type)
         return read_type(h, e);
-    return seen == &e->has_shape ? read_sizes(h, TENSOR_MAX_RANK, e->tensor.dims, &e->tensor.rank)
-                                 : read_offsets(h, e);
+    return seen == &e->has_shape
+               ? json_reader_sizes(&h->reader, TENSOR_MAX_RANK, e->tensor.dims, &e->tensor.rank)
+               : read_offsets(h, e);
 }
 
-static enum status read_field(struct header *h, const char *key, void *out)
+static enum status read_field(struct json_reader *reader, const char *key, void *out)
 {
+    struct header *h = (struct header *)reader;
     (void)out;
     if (h->num_fields == PARAMS_MAX)
-        return fail(h, "__metadata__ has more names than there are parameters");
+        return json_reader_fail(&h->reader, "__metadata__ has more names than there are parameters");
     struct query_field *field = &h->fields[h->num_fields++];
     field->key = key;
-    if (peek(h) != '"')
-        return fail(h, "a value of __metadata__ is no string");
-    return read_string(h, &field->value);
+    if (json_reader_peek(&h->reader) != '"')
+        return json_reader_fail(&h->reader, "a value of __metadata__ is no string");
+    return json_reader_string(&h->reader, &field->value);
 }
 
-static enum status read_member(struct header *h, const char *key, void *out)
+static enum status read_member(struct json_reader *reader, const char *key, void *out)
 {
+    struct header *h = (struct header *)reader;
     (void)out;
     if (strcmp(key, "__metadata__") == 0) {
         if (h->has_metadata)
-            return fail(h, "__metadata__ comes twice");
+            return json_reader_fail(&h->reader, "__metadata__ comes twice");
         h->has_metadata = true;
-        return read_object(h, NULL, read_field);
+        return json_reader_object(&h->reader, NULL, read_field);
     }
     if (h->num_entries == PARAMS_MAX)
-        return fail(h, "more tensors than there are parameters");
+        return json_reader_fail(&h->reader, "more tensors than there are parameters");
     struct entry *e = &h->entries[h->num_entries++];
     *e = (struct entry){.tensor = {.name = key, .name_length = strlen(key)}};
-    if (read_object(h, e, read_entry_member) != STATUS_OK)
+    if (json_reader_object(&h->reader, e, read_entry_member) != STATUS_OK)
         return h->err->status;
     bool complete = e->has_type && e->has_shape && e->has_offsets;
-    return complete ? STATUS_OK : fail(h, "a tensor without dtype, shape or data_offsets");
+    return complete ? STATUS_OK
+                    : json_reader_fail(&h->reader, "a tensor without dtype, shape or data_offsets");
 }
 
 /* The object, and nothing but spaces to the end of the header. */
 static enum status read_header(struct header *h)
 {
-    if (h->scan.p == h->scan.end || *h->scan.p != '{')
-        return fail(h, "the header does not begin with '{'");
-    if (read_object(h, NULL, read_member) != STATUS_OK)
+    if (h->reader.scan.p == h->reader.scan.end || *h->reader.scan.p != '{')
+        return json_reader_fail(&h->reader, "the header does not begin with '{'");
+    if (json_reader_object(&h->reader, NULL, read_member) != STATUS_OK)
         return h->err->status;
-    while (h->scan.p < h->scan.end && *h->scan.p == ' ')
-        h->scan.p++;
-    return h->scan.p == h->scan.end ? STATUS_OK : fail(h, "more than spaces behind the header's object");
+    while (h->reader.scan.p < h->reader.scan.end && *h->reader.scan.p == ' ')
+        h->reader.scan.p++;
+    return h->reader.scan.p == h->reader.scan.end
+               ? STATUS_OK
+               : json_reader_fail(&h->reader, "more than spaces behind the header's object");
 }
 
 /* ---- the tensors' bytes ---- */
@@ -323,8 +225,12 @@ enum status safetensors_decode(const char *body, size_t length, struct arena *ar
         error_set(err, status, "no_memory", "cannot allocate memory for the request");
         goto free_header;
     }
-    h->scan = (struct json_scan){.start = body, .end = data, .p = start, .err = err, .subject = "the header"};
-    h->texts = texts;
+    h->reader.scan =
+        (struct json_scan){.start = body, .end = data, .p = start, .err = err, .subject = "the header"};
+    h->reader.texts = texts;
+    h->reader.room = bytes + 1;
+    h->reader.code = "malformed_safetensors";
+    h->reader.complaint = "the body is no safetensors file";
     h->err = err;
     status = read_header(h);
     if (status == STATUS_OK)

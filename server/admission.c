@@ -33,8 +33,38 @@ static const struct {
     {"application/x-safetensors", MEDIA_SAFETENSORS},
 };
 
+/* How much of an infer request is JSON, behind which tensors follow as bytes. */
+static enum status judge_header_length(struct call *call)
+{
+    const char *text = header(call->connection, ADMISSION_KSERVE_HEADER);
+    call->x.header_length = KSERVE_ALL_JSON;
+    if (text == NULL)
+        return STATUS_OK;
+    size_t digits = strspn(text, "0123456789");
+    errno = 0;
+    unsigned long long bytes = strtoull(text, NULL, 10);
+    if (digits == 0 || text[digits] != '\0' || errno != 0 || bytes >= SIZE_MAX)
+        return error_set(&call->x.error, STATUS_INVALID, "out_of_range",
+                         ADMISSION_KSERVE_HEADER " is \"%.40s\"; it must be the bytes of the JSON", text);
+    call->x.header_length = (size_t)bytes;
+    return STATUS_OK;
+}
+
+/* Of an infer request the path says what it is; its clients send any Content-Type, or none. */
+static enum status judge_kserve(struct call *call)
+{
+    const char *coding = header(call->connection, MHD_HTTP_HEADER_CONTENT_ENCODING);
+    call->x.media = MEDIA_KSERVE;
+    if (coding != NULL && strcasecmp(coding, "identity") != 0)
+        return error_set(&call->x.error, STATUS_UNSUPPORTED, "unsupported_media_type",
+                         "Content-Encoding is %.40s; bodies are taken as they are", coding);
+    return judge_header_length(call);
+}
+
 static enum status judge_media(struct call *call)
 {
+    if (call->route->kserve)
+        return judge_kserve(call);
     const char *type = header(call->connection, MHD_HTTP_HEADER_CONTENT_TYPE);
     for (size_t i = 0; type != NULL && i < sizeof media_types / sizeof media_types[0]; i++) {
         if (is_media(type, media_types[i].name)) {
@@ -58,6 +88,8 @@ static enum MHD_Result take_accept(void *cls, enum MHD_ValueKind kind, const cha
 
 static enum status judge_accept(struct call *call)
 {
+    if (call->route->kserve)
+        return STATUS_OK; /* the request itself says which outputs are bytes */
     struct accept accept = {0};
     MHD_get_connection_values(call->connection, MHD_HEADER_KIND, take_accept, &accept);
     if (accept_choose(&accept, &call->x.form))
@@ -111,6 +143,19 @@ static enum status judge_timeout(struct call *call)
     return STATUS_OK;
 }
 
+static enum status not_found(const char *url, struct error *err)
+{
+    static const char models[] = "/v2/models/";
+    if (strncmp(url, models, strlen(models)) == 0)
+        return error_set(err, STATUS_NOT_FOUND, "not_found",
+                         "there is nothing at %.80s; the one model is " KSERVE_MODEL
+                         ", its one version " KSERVE_VERSION,
+                         url);
+    return error_set(
+        err, STATUS_NOT_FOUND, "not_found",
+        "there is nothing at %.80s; POST /sample samples, GET /healthz and /version tell of the server", url);
+}
+
 enum status admission_judge(struct call *call, const char *url, const char *method)
 {
     struct error *err = &call->x.error;
@@ -119,10 +164,7 @@ enum status admission_judge(struct call *call, const char *url, const char *meth
     if (judge_caller(call) != STATUS_OK)
         return err->status;
     if (call->route == NULL)
-        return error_set(
-            err, STATUS_NOT_FOUND, "not_found",
-            "there is nothing at %.80s; POST /sample samples, GET /healthz and /version tell of the server",
-            url);
+        return not_found(url, err);
     call->sample = call->route->page == NULL;
     bool get = strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
     if (call->sample ? strcmp(method, MHD_HTTP_METHOD_POST) != 0 : !get)

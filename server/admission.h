@@ -9,6 +9,9 @@
 
 #define ADMISSION_TIMEOUT_HEADER "X-Request-Timeout-Ms"
 
+/* Of an infer request, and of its answer: bytes of JSON before those of tensors. */
+#define ADMISSION_KSERVE_HEADER "Inference-Header-Content-Length"
+
 /*
  * Judge a request by its headers, before any of its body is taken: caller, route, method, media type,
  * deadline, length, load. Sets the call's route, media, timeout and body buffer. Errors: as the status says,

@@ -158,6 +158,7 @@ enum MHD_Result call_begin(struct http *http, bool admin, struct MHD_Connection 
         return MHD_NO;
     *out = call;
     call->admin = admin;
+    call->x.plain_errors = pages_is_kserve(url);
     record_begin(call, method);
     bool framed = framing_judge(connection, method, version, &call->close, &call->x.error) == STATUS_OK;
     if (!framed || admission_judge(call, url, method) != STATUS_OK)

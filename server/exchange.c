@@ -66,7 +66,8 @@ void exchange_answer_error(struct exchange *x)
     if (x->error_answer == NULL)
         x->error_answer = malloc(ENCODE_ERROR_BYTES);
     if (x->error_answer != NULL)
-        x->answer_length = encode_error(&x->error, x->error_answer, ENCODE_ERROR_BYTES);
+        x->answer_length = (x->plain_errors ? kserve_answer_error : encode_error)(&x->error, x->error_answer,
+                                                                                  ENCODE_ERROR_BYTES);
 }
 
 static enum status refuse_query(struct exchange *x)
@@ -75,7 +76,10 @@ static enum status refuse_query(struct exchange *x)
         return STATUS_OK;
     return error_set(&x->error, STATUS_INVALID, "unexpected_query",
                      "%.80s is in the query; a %s request has all its parameters in the body",
-                     x->fields[0].key, x->media == MEDIA_JSON ? "JSON" : "safetensors");
+                     x->fields[0].key,
+                     x->media == MEDIA_JSON     ? "JSON"
+                     : x->media == MEDIA_KSERVE ? "KServe"
+                                                : "safetensors");
 }
 
 static enum status decode_json(struct exchange *x, uint64_t seed)
@@ -104,11 +108,16 @@ static enum status decode_media(struct exchange *x, uint64_t seed)
         return x->error.status;
     if (x->media == MEDIA_JSON)
         return decode_json(x, seed);
+    if (x->media == MEDIA_KSERVE)
+        return kserve_decode(x->body.data, x->length, x->header_length, &x->arena, &x->lender, seed,
+                             &x->request, &x->outputs, &x->error);
     return safetensors_decode(x->body.data, x->length, &x->arena, &x->lender, seed, &x->request, &x->error);
 }
 
 static size_t answer_bound(const struct exchange *x)
 {
+    if (x->media == MEDIA_KSERVE)
+        return kserve_answer_bound(&x->request, &x->outputs);
     return x->form == ANSWER_IDS ? encode_ids_bound(&x->request) : encode_bound(&x->request);
 }
 
@@ -191,13 +200,20 @@ static void run_row(struct pool_job *job, size_t row, struct sampler *sampler)
         keep_error(x, &err);
 }
 
+static size_t write_answer(struct exchange *x, char *out)
+{
+    if (x->media == MEDIA_KSERVE)
+        return kserve_answer_encode(&x->request, &x->result, &x->outputs, out, &x->answer_header_length);
+    return x->form == ANSWER_IDS ? encode_ids(&x->request, &x->result, out)
+                                 : encode_answer(&x->request, &x->result, out);
+}
+
 static enum status encode(struct exchange *x)
 {
     size_t bound = answer_bound(x);
     if (buffers_take(x->buffers, bound, &x->answer, &x->error) != STATUS_OK)
         return x->error.status;
-    x->answer_length = x->form == ANSWER_IDS ? encode_ids(&x->request, &x->result, x->answer.data)
-                                             : encode_answer(&x->request, &x->result, x->answer.data);
+    x->answer_length = write_answer(x, x->answer.data);
     assert(x->answer_length <= bound);
     return STATUS_OK;
 }
@@ -250,7 +266,9 @@ bool exchange_expire(struct exchange *x, struct pool *pool)
 /* How much of the body is JSON. */
 static size_t json_bytes(const struct exchange *x)
 {
+    size_t header = x->header_length < x->length ? x->header_length : x->length;
     return x->media == MEDIA_JSON          ? x->length
+           : x->media == MEDIA_KSERVE      ? header
            : x->media == MEDIA_SAFETENSORS ? safetensors_header_bytes(x->body.data, x->length)
                                            : 0;
 }

@@ -2,6 +2,7 @@
 #define SERVER_EXCHANGE_H
 
 #include "core/pool.h"
+#include "proto/kserve.h"
 #include "proto/lender.h"
 #include "proto/raw.h"
 #include "server/accept.h"
@@ -11,8 +12,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* What a body is, by its Content-Type; the label `media` of the metrics has the same order. */
-enum media { MEDIA_NONE, MEDIA_JSON, MEDIA_RAW, MEDIA_NPY, MEDIA_SAFETENSORS };
+/* What a body is, by its Content-Type or its path; the label `media` of the metrics has the same order. */
+enum media { MEDIA_NONE, MEDIA_JSON, MEDIA_RAW, MEDIA_NPY, MEDIA_SAFETENSORS, MEDIA_KSERVE };
 
 /*
  * One POST /sample from its first byte to its last: the body, what was decoded from it, its rows as a pool
@@ -26,10 +27,16 @@ struct exchange {
     size_t max_answer_bytes;
     enum media media;
     enum answer_form form; /* of the answer; an error is JSON */
+    bool plain_errors;     /* an error is {"error":"message"}, as KServe's clients read it */
     struct buffer body;
     size_t length;              /* bytes of the body so far */
     struct query_field *fields; /* [num_fields] of the query; loans of the connection */
     size_t num_fields;
+
+    /* of MEDIA_KSERVE: how much of the body is JSON, what is asked for, and how much of the answer is JSON */
+    size_t header_length;
+    struct kserve_outputs outputs;
+    size_t answer_header_length; /* 0: all of it */
 
     struct lender lender;             /* lends decoders what follows */
     struct buffer loans[LENDER_MOST]; /* numbers that are not as they lie in the body */

@@ -14,7 +14,11 @@
  * a zero byte leaves a gap, and a string that was copied elsewhere lies outside; all are refused.  (What this
  * cannot tell from CR LF is a zero byte before a bare LF.)
  */
+#define KNOWN_LAYOUT                                                                                         \
+    "0.9.7" /* versions 0.9.70 to 0.9.79; later ones are strict by themselves, and lay out otherwise */
+
 struct walk {
+    bool known;       /* the layout is */
     const char *next; /* where the next line must begin */
     const char *end;  /* of the head, its empty line included */
     const char *fault;
@@ -68,7 +72,8 @@ static enum MHD_Result visit(void *cls, enum MHD_ValueKind kind, const char *nam
 {
     (void)kind;
     struct walk *w = cls;
-    w->fault = fault_of_line(w, name, value);
+    if (w->known)
+        w->fault = fault_of_line(w, name, value);
     if (w->fault != NULL)
         return MHD_NO;
     w->next = value + strlen(value) + 2;
@@ -109,14 +114,15 @@ enum status framing_judge(struct MHD_Connection *connection, const char *method,
                           bool *chunked, struct error *err)
 {
     size_t size = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)->header_size;
-    struct walk w = {.end = method + size};
-    if (version <= method || version >= w.end)
+    bool known = strncmp(MHD_get_version(), KNOWN_LAYOUT, strlen(KNOWN_LAYOUT)) == 0;
+    struct walk w = {.known = known, .end = method + size};
+    if (known && (version <= method || version >= w.end))
         return refuse(err, "the request line has no version");
     w.next = version + strlen(version) + 2;
     MHD_get_connection_values(connection, MHD_HEADER_KIND, visit, &w);
     if (w.fault != NULL)
         return refuse(err, w.fault);
-    if (w.next + 2 != w.end)
+    if (known && w.next + 2 != w.end)
         return refuse(err, "a line does not end in CR LF, or has a zero byte");
     *chunked = w.num_codings > 0;
     return judge_length(&w, version, err);

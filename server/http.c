@@ -135,8 +135,10 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
     (void)cls;
     (void)code;
     struct conn *conn = conn_of(connection);
-    if (conn != NULL)
-        conn_enter(conn, CONN_IDLE); /* from here on no deadline calls for the call */
+    bool gone =
+        conn != NULL && !conn_enter(conn, CONN_IDLE); /* from here on no deadline calls for the call */
+    if (*con_cls != NULL && gone)
+        record_timeout(*con_cls);
     if (*con_cls != NULL)
         call_destroy(*con_cls);
     *con_cls = NULL;

@@ -1,5 +1,6 @@
 #include "server/pages.h"
 
+#include "proto/kserve_meta.h"
 #include "proto/openapi.h"
 #include "server/exposition.h"
 #include "server/process.h"
@@ -74,14 +75,64 @@ static enum MHD_Result openapi(struct call *call)
     return queued;
 }
 
+static enum MHD_Result respond_document(struct call *call, char *text)
+{
+    enum MHD_Result queued =
+        text == NULL ? MHD_NO : respond_text(call, MHD_HTTP_OK, "application/json", text);
+    free(text);
+    return queued;
+}
+
+static enum MHD_Result kserve_server(struct call *call)
+{
+    return respond_document(call, kserve_meta_server());
+}
+
+static enum MHD_Result kserve_model(struct call *call)
+{
+    return respond_document(call, kserve_meta_model());
+}
+
+static enum MHD_Result kserve_config(struct call *call)
+{
+    return respond_document(call, kserve_meta_config());
+}
+
+/* Not ready is an error here, as every other. */
+static enum MHD_Result kserve_ready(struct call *call)
+{
+    if (!http_draining(call->http))
+        return respond_text(call, MHD_HTTP_OK, "application/json", "{\"ready\":true}");
+    return respond_text(call, MHD_HTTP_SERVICE_UNAVAILABLE, "application/json", "{\"error\":\"draining\"}");
+}
+
+static enum MHD_Result kserve_live(struct call *call)
+{
+    return respond_text(call, MHD_HTTP_OK, "application/json", "{\"live\":true}");
+}
+
+#define MODEL   "/v2/models/" KSERVE_MODEL
+#define VERSION MODEL "/versions/" KSERVE_VERSION
+
 static const struct route routes[] = {
-    {"/sample", "POST", NULL, 0},
-    {"/livez", "GET, HEAD", livez, ROUTE_OPEN | ROUTE_ADMIN},
-    {"/readyz", "GET, HEAD", readyz, ROUTE_OPEN | ROUTE_ADMIN},
-    {"/healthz", "GET, HEAD", livez, ROUTE_OPEN | ROUTE_ADMIN},
-    {"/version", "GET, HEAD", version, 0},
-    {"/metrics", "GET, HEAD", metrics, ROUTE_ADMIN | ROUTE_MOVES},
-    {"/openapi.json", "GET, HEAD", openapi, 0},
+    {"/sample", "POST", NULL, 0, false},
+    {"/livez", "GET, HEAD", livez, ROUTE_OPEN | ROUTE_ADMIN, false},
+    {"/readyz", "GET, HEAD", readyz, ROUTE_OPEN | ROUTE_ADMIN, false},
+    {"/healthz", "GET, HEAD", livez, ROUTE_OPEN | ROUTE_ADMIN, false},
+    {"/version", "GET, HEAD", version, 0, false},
+    {"/metrics", "GET, HEAD", metrics, ROUTE_ADMIN | ROUTE_MOVES, false},
+    {"/openapi.json", "GET, HEAD", openapi, 0, false},
+    {"/v2", "GET, HEAD", kserve_server, 0, false},
+    {"/v2/health/live", "GET, HEAD", kserve_live, ROUTE_OPEN, false},
+    {"/v2/health/ready", "GET, HEAD", kserve_ready, ROUTE_OPEN, false},
+    {MODEL, "GET, HEAD", kserve_model, 0, false},
+    {MODEL "/ready", "GET, HEAD", kserve_ready, 0, false},
+    {MODEL "/config", "GET, HEAD", kserve_config, 0, false},
+    {MODEL "/infer", "POST", NULL, 0, true},
+    {VERSION, "GET, HEAD", kserve_model, 0, false},
+    {VERSION "/ready", "GET, HEAD", kserve_ready, 0, false},
+    {VERSION "/config", "GET, HEAD", kserve_config, 0, false},
+    {VERSION "/infer", "POST", NULL, 0, true},
 };
 #define NUM_ROUTES (sizeof routes / sizeof routes[0])
 
@@ -98,6 +149,11 @@ const struct route *pages_find(const char *path, bool admin, bool has_admin)
         if (strcmp(routes[i].path, path) == 0 && is_here(&routes[i], admin, has_admin))
             return &routes[i];
     return NULL;
+}
+
+bool pages_is_kserve(const char *path)
+{
+    return strncmp(path, "/v2", 3) == 0 && (path[3] == '\0' || path[3] == '/');
 }
 
 size_t pages_place(const struct route *route)

@@ -15,8 +15,9 @@ struct route {
     const char *path;
     const char *allow; /* methods, as in the Allow header */
     enum MHD_Result (*page)(
-        struct call *call); /* queues a page for GET and HEAD; NULL for /sample, which is POST */
+        struct call *call); /* queues a page for GET and HEAD; NULL for what samples, which is POST */
     unsigned reach;         /* of enum route_reach */
+    bool kserve;            /* of page NULL: an infer request, whatever its Content-Type */
 };
 
 /*
@@ -26,6 +27,9 @@ struct route {
  *   has_admin  whether there is one
  */
 const struct route *pages_find(const char *path, bool admin, bool has_admin);
+
+/* Whether a path is of KServe v2, where errors are {"error":"message"}. */
+bool pages_is_kserve(const char *path);
 
 /*
  * The place of a route in the list of all; of NULL, which is no route, one behind.  The label of its metrics.

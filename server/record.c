@@ -56,6 +56,14 @@ void record_answer(struct call *call, unsigned code, size_t bytes, struct MHD_Re
         add_server_timing(call, response);
 }
 
+void record_timeout(struct call *call)
+{
+    if (call->record.code != 0)
+        return;
+    call->record.code = MHD_HTTP_REQUEST_TIMEOUT;
+    call->x.status = error_set(&call->x.error, STATUS_TIMEOUT, "timeout", "the body did not come in time");
+}
+
 /* ---- metrics ---- */
 
 static void count_sampling(struct metrics *m, const struct exchange *x)

@@ -28,6 +28,9 @@ void record_begin(struct call *call, const char *method);
 /* An answer is about to be queued: note it, and add to its headers. */
 void record_answer(struct call *call, unsigned code, size_t bytes, struct MHD_Response *response);
 
+/* A deadline ended the connection: 408, unless an answer was on its way already.  Before record_end(). */
+void record_timeout(struct call *call);
+
 /* The last byte of the answer is sent, or the client has gone: count and log. */
 void record_end(struct call *call);
 

@@ -1,5 +1,6 @@
 #include "server/respond.h"
 
+#include "server/admission.h"
 #include "server/pages.h"
 
 #include <inttypes.h>
@@ -112,6 +113,15 @@ static void add_seed(struct MHD_Response *response, const struct sample_request 
         MHD_add_response_header(response, "X-Samplerd-Seed", text);
 }
 
+/* Of an answer whose tensors are bytes. */
+static enum answer_form add_header_length(struct MHD_Response *response, size_t bytes)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%zu", bytes);
+    MHD_add_response_header(response, ADMISSION_KSERVE_HEADER, text);
+    return ANSWER_IDS;
+}
+
 enum MHD_Result respond_answer(struct call *call)
 {
     struct MHD_Response *response = response_of(&call->x);
@@ -127,5 +137,7 @@ enum MHD_Result respond_answer(struct call *call)
     enum answer_form form = code == MHD_HTTP_OK ? call->x.form : ANSWER_JSON;
     if (form == ANSWER_IDS)
         add_seed(response, &call->x.request);
+    if (code == MHD_HTTP_OK && call->x.answer_header_length > 0)
+        form = add_header_length(response, call->x.answer_header_length);
     return send_response(call, code, accept_media[form], call->x.answer_length, response);
 }

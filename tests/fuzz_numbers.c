@@ -94,7 +94,7 @@ static bool take_value(struct reference *r)
 static bool take_array(struct reference *r, size_t depth)
 {
     size_t length = 0;
-    if (!take(r, '['))
+    if (depth == NUMBERS_MAX_RANK || !take(r, '['))
         return false;
     do {
         take_space(r);

@@ -1,5 +1,6 @@
 /* Counting, the exposition, and that the README shows the table as it is. */
 #include "core/request.h"
+#include "server/exchange.h"
 #include "server/exposition.h"
 #include "server/timeline.h"
 
@@ -107,6 +108,20 @@ START_TEST(labels_are_bounded)
     ck_assert_str_eq(metrics_label_value(metrics, LABEL_DTYPE, DTYPE_F32), "f32");
     ck_assert_str_eq(metrics_label_value(metrics, LABEL_DTYPE, DTYPE_F16), "f16");
     ck_assert_str_eq(metrics_label_value(metrics, LABEL_DTYPE, DTYPE_BF16), "bf16");
+    ck_assert_str_eq(metrics_label_value(metrics, LABEL_MEDIA, MEDIA_RAW - MEDIA_JSON), "raw");
+    ck_assert_str_eq(metrics_label_value(metrics, LABEL_MEDIA, MEDIA_NPY - MEDIA_JSON), "npy");
+    ck_assert_str_eq(metrics_label_value(metrics, LABEL_MEDIA, MEDIA_SAFETENSORS - MEDIA_JSON),
+                     "safetensors");
+}
+END_TEST
+
+START_TEST(values_of_a_label_differ)
+{
+    for (unsigned label = LABEL_NONE + 1; label < NUM_LABELS; label++)
+        for (size_t i = 0; i < metrics_num_values(metrics, label); i++)
+            for (size_t j = 0; j < i; j++)
+                ck_assert_str_ne(metrics_label_value(metrics, label, i),
+                                 metrics_label_value(metrics, label, j));
 }
 END_TEST
 
@@ -228,6 +243,7 @@ int main(void)
     tcase_add_test(tcase, names_and_help_are_complete_and_unique);
     tcase_add_test(tcase, readme_shows_the_table);
     tcase_add_test(tcase, labels_are_bounded);
+    tcase_add_test(tcase, values_of_a_label_differ);
     tcase_add_test(tcase, every_combination_is_a_series_of_its_own);
     tcase_add_loop_test(tcase, a_bound_is_in_its_bucket, 0, sizeof batches / sizeof batches[0]);
     tcase_add_test(tcase, shows_histograms_cumulated_in_seconds);

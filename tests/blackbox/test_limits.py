@@ -350,6 +350,36 @@ def trickle(s, data, pause=0.05):
     raise AssertionError("it took all of it")
 
 
+class Gone(unittest.TestCase):
+    """Clients that close together with their last bytes, with the timeouts as they are by default."""
+
+    PARTS = [request(b"Content-Length: 100", body=b"{"), b"POST /sample HTTP/1.1\r\nHos",
+             b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"]
+
+    def leave(self, server, part, times=50):
+        for _ in range(times):
+            with server.socket() as s:
+                s.sendall(part)
+
+    def test_descriptors_come_back(self):
+        with samplerd.Server() as server:
+            folder = f"/proc/{server.process.pid}/fd"
+            before = len(os.listdir(folder))
+            for part in self.PARTS:
+                self.leave(server, part)
+                end = time.monotonic() + samplerd.ANSWER_SECONDS
+                while len(os.listdir(folder)) > before and time.monotonic() < end:
+                    time.sleep(0.05)
+                self.assertLessEqual(len(os.listdir(folder)), before, part)
+
+    def test_shutdown_does_not_wait_for_them(self):
+        with samplerd.Server() as server:
+            self.leave(server, self.PARTS[0])
+            begun = time.monotonic()
+            self.assertEqual(server.stop(), 0)
+            self.assertLess(time.monotonic() - begun, 20)  # body_timeout_ms is 30000
+
+
 class Slow(unittest.TestCase):
     """A client that takes its time gets a 408, if anything, and holds nothing."""
 

@@ -205,11 +205,25 @@ class Metrics(unittest.TestCase):
     def test_every_error_has_its_reason(self):
         """Codes that the sources give where they handle requests; others are of the start."""
         files = [file for folder in ("core", "proto") for file in (samplerd.ROOT / folder).glob("*.c")]
-        files += [samplerd.ROOT / "server" / f"{name}.c" for name in ("admission", "buffers", "call", "exchange")]
+        handlers = ("admission", "buffers", "call", "exchange", "framing", "record")
+        files += [samplerd.ROOT / "server" / f"{name}.c" for name in handlers]
         written = {code for f in files for code in re.findall(r'STATUS_[A-Z_]+,\s*"([a-z_]+)"', f.read_text())}
         self.assertIn("invalid_logits", written)
         written.remove("no_thread")
         self.assertLessEqual(written, scrape(self.server).values_of("reason"))
+
+
+class Timeout(unittest.TestCase):
+    def test_a_body_that_does_not_come(self):
+        server = samplerd.Server("--body-timeout-ms", "1000", "--log-format", "json", "--log-requests", "errors")
+        with server.socket() as s:
+            s.sendall(b"POST /sample HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                      b"Content-Length: 100\r\n\r\n{")
+            self.assertTrue(s.recv(65536).startswith(b"HTTP/1.1 408"))
+        seen = settled(server, "samplerd_http_requests_total", 1, **POST, code="408")
+        self.assertEqual(seen.value("samplerd_http_requests_total", **POST, code="408"), 1)
+        self.assertEqual(seen.value("samplerd_rejections_total", reason="timeout"), 1)
+        self.assertEqual([(line["code"], line["error"]) for line in log_lines(server)], [(408, "timeout")])
 
 
 class Queue(unittest.TestCase):

@@ -1,0 +1,163 @@
+#include "proto/kserve.h"
+
+#include "proto/kserve_header.h"
+#include "proto/kserve_values.h"
+
+#include <stdlib.h>
+
+/* Names and texts of a request, together: far more than one has. */
+#define MAX_TEXTS ((size_t)64 << 10)
+
+/* ---- bytes behind it ---- */
+
+/* Give each input that has no JSON its bytes of data[length], all of which are some input's. */
+static enum status place_inputs(struct kserve_header *h, const char *data, size_t length, struct error *err)
+{
+    size_t left = length, bytes;
+    for (struct kserve_input *in = h->inputs; in < h->inputs + h->num_inputs; in++) {
+        if (in->json != NULL)
+            continue;
+        if (!tensors_bytes(&in->tensor, &bytes) || bytes != in->bytes)
+            return error_set(err, STATUS_INVALID, "wrong_length",
+                             "the input %.64s has a binary_data_size of %zu, which is not what its datatype "
+                             "and shape say",
+                             in->tensor.name, in->bytes);
+        if (bytes > left)
+            return error_set(err, STATUS_INVALID, "wrong_length",
+                             "the input %.64s has %zu bytes; the body has %zu left for it", in->tensor.name,
+                             bytes, left);
+        in->tensor.data = data + (length - left);
+        left -= bytes;
+    }
+    if (left > 0)
+        return error_set(err, STATUS_INVALID, "wrong_length",
+                         "the body has %zu bytes behind its JSON header, %zu more than its inputs", length,
+                         left);
+    return STATUS_OK;
+}
+
+/* ---- the request ---- */
+
+static size_t arena_bytes(const struct kserve_header *h)
+{
+    size_t bytes = query_arena_bytes(h->fields, h->num_fields);
+    for (const struct kserve_input *in = h->inputs; in < h->inputs + h->num_inputs; in++) {
+        bytes += tensors_arena_bytes(&in->tensor, 1);
+        if (in->tensor.data == NULL)
+            bytes += kserve_values_count(in->json, in->json_end) * sizeof(uint64_t) + ARENA_ALIGNMENT;
+    }
+    return bytes;
+}
+
+static enum status set_input(struct tensors *t, struct kserve_input *in, struct error *err)
+{
+    if (in->tensor.data == NULL) {
+        size_t count = kserve_values_count(in->json, in->json_end);
+        void *values = arena_alloc(t->params.arena, count, tensors_type_bytes(in->tensor.type));
+        if (values == NULL)
+            return error_set(err, STATUS_INTERNAL, "internal",
+                             "data has more values than were reckoned with");
+        if (kserve_values_read(in->json, in->json_end, &in->tensor, values, err) != STATUS_OK)
+            return err->status;
+        in->tensor.data = values;
+    }
+    return tensors_set(t, &in->tensor, err);
+}
+
+static enum status set_all(struct kserve_header *h, struct arena *arena, struct lender *lender,
+                           uint64_t fresh_seed, struct sample_request *out, struct error *err)
+{
+    struct tensors t;
+    if (arena_reserve(arena, arena_bytes(h), err) != STATUS_OK)
+        return err->status;
+    tensors_begin(&t, arena, lender);
+    for (size_t i = 0; i < h->num_inputs; i++)
+        if (set_input(&t, &h->inputs[i], err) != STATUS_OK)
+            return err->status;
+    for (size_t i = 0; i < h->num_fields; i++)
+        if (tensors_set_text(&t, h->fields[i].key, h->fields[i].value, err) != STATUS_OK)
+            return err->status;
+    return tensors_finish(&t, fresh_seed, out, err);
+}
+
+/* ---- what to answer ---- */
+
+static void add_output(const struct kserve_header *h, struct kserve_outputs *outputs,
+                       enum kserve_output output)
+{
+    outputs->binary[outputs->count] = h->binary_output;
+    outputs->list[outputs->count++] = output;
+}
+
+static void choose_implied(const struct kserve_header *h, const struct sample_request *r,
+                           struct kserve_outputs *outputs)
+{
+    add_output(h, outputs, KSERVE_TOKEN_IDS);
+    add_output(h, outputs, KSERVE_SEED);
+    if (r->logprobs)
+        add_output(h, outputs, KSERVE_LOGPROBS);
+    if (r->top_candidates > 0) {
+        add_output(h, outputs, KSERVE_TOP_TOKEN_IDS);
+        add_output(h, outputs, KSERVE_TOP_PROBS);
+    }
+}
+
+/* Outputs decide what is worked out: logprobs need no parameter, and nothing is done for what is not asked.
+ */
+static enum status choose_outputs(const struct kserve_header *h, struct sample_request *r,
+                                  struct kserve_outputs *outputs, struct error *err)
+{
+    bool wanted[KSERVE_OUTPUTS] = {false};
+    *outputs = (struct kserve_outputs){.count = 0};
+    if (h->num_asked == 0) {
+        choose_implied(h, r, outputs);
+        return STATUS_OK;
+    }
+    for (const struct kserve_asked *asked = h->asked; asked < h->asked + h->num_asked; asked++) {
+        enum kserve_output output = kserve_find_output(asked->name);
+        wanted[output] = true;
+        add_output(h, outputs, output);
+        if (asked->says)
+            outputs->binary[outputs->count - 1] = asked->binary;
+    }
+    bool candidates = wanted[KSERVE_TOP_TOKEN_IDS] || wanted[KSERVE_TOP_PROBS];
+    if (candidates && r->top_candidates == 0) {
+        error_set(err, STATUS_INVALID, "missing_parameter",
+                  "the output %s is asked for and top_candidates, which says how many, is 0",
+                  kserve_output_name(wanted[KSERVE_TOP_TOKEN_IDS] ? KSERVE_TOP_TOKEN_IDS : KSERVE_TOP_PROBS));
+        return error_at(err, "top_candidates", ERROR_NO_ROW);
+    }
+    r->logprobs = wanted[KSERVE_LOGPROBS];
+    r->top_candidates = candidates ? r->top_candidates : 0;
+    return STATUS_OK;
+}
+
+enum status kserve_decode(const char *body, size_t length, size_t header_length, struct arena *arena,
+                          struct lender *lender, uint64_t fresh_seed, struct sample_request *out,
+                          struct kserve_outputs *outputs, struct error *err)
+{
+    size_t bytes = header_length == KSERVE_ALL_JSON ? length : header_length;
+    if (bytes > length)
+        return error_set(err, STATUS_INVALID, "malformed_kserve",
+                         "Inference-Header-Content-Length is %zu; the body has %zu bytes", bytes, length);
+    size_t room = (bytes < MAX_TEXTS ? bytes : MAX_TEXTS) + 1;
+    struct kserve_header *h = malloc(sizeof *h);
+    char *texts = malloc(room);
+    enum status status = STATUS_NO_MEMORY;
+    if (h == NULL || texts == NULL) {
+        error_set(err, status, "no_memory", "cannot allocate memory for the request");
+        goto free_header;
+    }
+    status = kserve_header_read(body, body + bytes, texts, room, lender, h, err);
+    if (status == STATUS_OK)
+        status = place_inputs(h, body + bytes, length - bytes, err);
+    if (status == STATUS_OK)
+        status = set_all(h, arena, lender, fresh_seed, out, err);
+    if (status == STATUS_OK)
+        status = choose_outputs(h, out, outputs, err);
+
+free_header:
+    free(texts);
+    free(h);
+    return status;
+}

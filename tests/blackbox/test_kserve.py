@@ -1,0 +1,304 @@
+"""KServe v2 as its clients speak it: infer with JSON and binary tensors, metadata, errors that are strings."""
+
+import json
+import math
+import random
+import struct
+import unittest
+
+import server as samplerd
+
+LENGTH = "Inference-Header-Content-Length"
+MODEL = "/v2/models/sampler"
+FORMATS = {"FP32": "f", "FP64": "d", "FP16": "e", "INT32": "i", "INT64": "q", "UINT64": "Q", "BOOL": "?"}
+LIMIT = 1 << 20  # max_body_bytes of the server under test
+
+
+def setUpModule():
+    global SERVER
+    SERVER = samplerd.Server("--max-body-bytes", str(LIMIT))
+    unittest.addModuleCleanup(SERVER.__exit__)
+
+
+def flat(values):
+    """The numbers of nested lists, in order."""
+    return [x for v in values for x in flat(v)] if isinstance(values, list) else [values]
+
+
+def pack(datatype, values):
+    return struct.pack(f"<{len(values)}{FORMATS[datatype]}", *(-math.inf if x is None else x for x in values))
+
+
+def unpack(datatype, data):
+    size = struct.calcsize(FORMATS[datatype])
+    return list(struct.unpack(f"<{len(data) // size}{FORMATS[datatype]}", data))
+
+
+def tensor(name, datatype, shape, values, binary):
+    """An input, and its bytes if they go behind the header."""
+    entry = {"name": name, "shape": shape, "datatype": datatype}
+    if not binary:
+        return {**entry, "data": values}, b""
+    data = pack(datatype, flat(values))
+    return {**entry, "parameters": {"binary_data_size": len(data)}}, data
+
+
+def rows_tensor(rows, datatype="FP32", binary=True):
+    return tensor("logits", datatype, [len(rows), len(rows[0])], rows, binary)
+
+
+def body_of(inputs, **members):
+    """The request's bytes and, if any are of tensors, its header."""
+    text = json.dumps({"inputs": [entry for entry, _ in inputs], **members}).encode()
+    data = b"".join(data for _, data in inputs)
+    return text + data, {LENGTH: str(len(text))} if data else {}
+
+
+def post(client, inputs, path=MODEL + "/infer", content_type=None, **members):
+    body, headers = body_of(inputs, **members)
+    return client.request("POST", path, body, content_type, **headers)
+
+
+def outputs_of(answer):
+    """{name: (datatype, shape, values)}, and the JSON."""
+    assert answer.status == 200, f"{answer.status}: {answer.body[:500]!r}"
+    header = int(answer.headers.get(LENGTH, len(answer.body)))
+    root, data, found = json.loads(answer.body[:header]), answer.body[header:], {}
+    for output in root["outputs"]:
+        size = output.get("parameters", {}).get("binary_data_size")
+        values = output.get("data") if size is None else unpack(output["datatype"], data[:size])
+        data = data[size or 0:]
+        found[output["name"]] = (output["datatype"], output["shape"], values)
+    assert not data, f"{len(data)} bytes of no output"
+    return found, root
+
+
+class SameTokens(unittest.TestCase):
+    """Whatever the form, the same rows with the same parameters give what POST /sample gives."""
+
+    def setUp(self):
+        pick = random.Random(7)
+        self.rows = [[round(pick.gauss(0, 3), 3) for _ in range(100)] for _ in range(3)]
+        self.rows[1][5] = None
+        self.fields = {"temperature": [0.5, 1.5, 0], "top_k": [50, 0, 3], "top_p": [0.9, 0.95, 1],
+                       "seed": [1, 2 ** 53, 7], "offset": 3, "n": 4, "top_candidates": 5}
+        self.wanted = SERVER.sample({"logits": self.rows, **self.fields, "logprobs": True}).sampled()
+
+    def inputs(self, binary):
+        def per_row(name, datatype, shape):
+            values = self.fields[name]
+            return tensor(name, datatype, shape, values if isinstance(values, list) else [values], binary)
+        return [per_row("temperature", "FP64", [3]), rows_tensor(self.rows, binary=binary),
+                per_row("top_k", "INT32", [3, 1]), per_row("top_p", "FP64", [3, 1]),
+                per_row("seed", "UINT64", [3]), per_row("offset", "INT64", [1]), per_row("n", "INT32", [1]),
+                per_row("top_candidates", "INT64", [1, 1]), tensor("logprobs", "BOOL", [1], [True], binary)]
+
+    def check(self, answer):
+        found, root = outputs_of(answer)
+        self.assertEqual((root["model_name"], root["model_version"]), ("sampler", "1"))
+        self.assertEqual(found["token_ids"], ("INT32", [3, 4], flat(self.wanted["token_ids"])))
+        self.assertEqual(found["seed"], ("UINT64", [3], [1, 2 ** 53, 7]))
+        padded = [(ids + [-1] * 5)[:5] for ids in self.wanted["top_token_ids"]]
+        self.assertEqual(found["top_token_ids"], ("INT32", [3, 5], flat(padded)))
+        for name, wide in (("logprobs", 4), ("top_probs", 5)):
+            datatype, shape, values = found[name]
+            self.assertEqual((datatype, shape), ("FP32", [3, wide]))
+            wanted = flat([(row + [0] * wide)[:wide] for row in self.wanted[name]])
+            for got, want in zip(values, wanted, strict=True):
+                self.assertAlmostEqual(got, want, delta=1e-6 * max(1, abs(want)))
+
+    def test_every_form(self):
+        with SERVER.connect() as client:
+            for binary in (False, True):
+                for binary_output in (False, True):
+                    for path in (MODEL, MODEL + "/versions/1"):
+                        for content_type in (None, samplerd.JSON, samplerd.RAW):
+                            with self.subTest(binary=binary, binary_output=binary_output, path=path,
+                                              content_type=content_type):
+                                self.check(post(client, self.inputs(binary), path + "/infer", content_type,
+                                                parameters={"binary_data_output": binary_output}))
+
+    def test_unaligned(self):
+        """Spaces before the tensors put them at every alignment."""
+        with SERVER.connect() as client:
+            body, headers = body_of(self.inputs(True))
+            header = int(headers[LENGTH])
+            for spaces in range(8):
+                shifted = body[:header] + b" " * spaces + body[header:]
+                self.check(client.request("POST", MODEL + "/infer", shifted, None,
+                                          **{LENGTH: str(header + spaces)}))
+
+    def test_chunked(self):
+        with SERVER.connect() as client:
+            body, headers = body_of(self.inputs(True))
+            pieces = (body[i:i + 97] for i in range(0, len(body), 97))
+            self.check(client.request("POST", MODEL + "/infer", pieces, None, **headers))
+
+
+class Infer(unittest.TestCase):
+    def test_outputs(self):
+        """Only what is asked for, in that order, in that form."""
+        names = ["logprobs", "seed", "token_ids"]
+        with SERVER.connect() as client:
+            for binary in (False, True):
+                asked = [{"name": n, "parameters": {"binary_data": binary}} for n in names]
+                found, root = outputs_of(post(client, [rows_tensor([[1, 5, 2]])], outputs=asked, id="a b"))
+                self.assertEqual(list(found), names)
+                self.assertEqual(root["id"], "a b")
+                self.assertEqual(found["token_ids"], ("INT32", [1, 1], [1]))
+                self.assertEqual("data" in root["outputs"][0], not binary)
+
+    def test_headers(self):
+        with SERVER.connect() as client:
+            answer = post(client, [rows_tensor([[1, 5, 2]])])
+            self.assertEqual(answer.headers["Content-Type"], samplerd.JSON)
+            self.assertIsNone(answer.headers[LENGTH])
+            answer = post(client, [rows_tensor([[1, 5, 2]])], parameters={"binary_data_output": True})
+            self.assertEqual(answer.headers["Content-Type"], samplerd.RAW)
+            self.assertGreater(int(answer.headers[LENGTH]), 0)
+
+    def test_parameters(self):
+        rows = [[1.0, 0.5, 0.25, 0]] * 2
+        fields = {"temperature": 0.7, "top_k": 3, "top_p": 0.95, "seed": 2 ** 64 - 1, "n": 16}
+        wanted = SERVER.sample({"logits": rows, **fields, "seed": str(2 ** 64 - 1)}).sampled()
+        with SERVER.connect() as client:
+            found, _ = outputs_of(post(client, [rows_tensor(rows)], parameters={**fields, "priority": 1}))
+        self.assertEqual(found["token_ids"][2], flat(wanted["token_ids"]))
+        self.assertEqual(found["seed"], ("UINT64", [1], [2 ** 64 - 1]))
+
+    def test_replay(self):
+        """A fresh seed comes back and gives the same tokens again."""
+        with SERVER.connect() as client:
+            more = {"temperature": 1, "n": 64}
+            found, _ = outputs_of(post(client, [rows_tensor([[0] * 50])], parameters=more))
+            again, _ = outputs_of(post(client, [rows_tensor([[0] * 50])],
+                                       parameters={**more, "seed": found["seed"][2][0]}))
+            self.assertEqual(found, again)
+
+    def test_halves(self):
+        rows = [[0.5, 1.5, -2, 1]]
+        with SERVER.connect() as client:
+            found, _ = outputs_of(post(client, [rows_tensor(rows, "FP16")]))
+            self.assertEqual(found["token_ids"][2], [1])
+            half = b"".join(struct.pack("<f", x)[2:] for x in rows[0])
+            entry = {"name": "logits", "shape": [1, 4], "datatype": "BF16",
+                     "parameters": {"binary_data_size": len(half)}}
+            found, _ = outputs_of(post(client, [(entry, half)]))
+            self.assertEqual(found["token_ids"][2], [1])
+
+    def test_mix_bias_and_candidate_ids(self):
+        with SERVER.connect() as client:
+            stacks = tensor("logits", "FP32", [2, 1, 3], [1, 2, 3, 0, 0, 9], True)
+            mix, bias = tensor("mix", "FP32", [2], [1, -1], True), tensor("bias", "FP32", [3], [0, 0, 9], False)
+            self.assertEqual(outputs_of(post(client, [stacks, mix]))[0]["token_ids"][2], [1])
+            self.assertEqual(outputs_of(post(client, [stacks, mix, bias]))[0]["token_ids"][2], [2])
+            for datatype in ("INT32", "INT64"):
+                for binary in (False, True):
+                    ids = tensor("candidate_ids", datatype, [1, 3], [70, 50, 60], binary)
+                    found, _ = outputs_of(post(client, [rows_tensor([[1, 9, 2]]), ids]))
+                    self.assertEqual(found["token_ids"][2], [50])
+
+    def test_large(self):
+        """Requests that are handed to a worker."""
+        row = [((i * 7919) % 10007) / 1000 for i in range(50000)]
+        with SERVER.connect() as client:
+            for binary in (False, True):
+                found, _ = outputs_of(post(client, [rows_tensor([row], binary=binary)]))
+                self.assertEqual(found["token_ids"][2], [row.index(max(row))])
+
+
+class Metadata(unittest.TestCase):
+    def get(self, path):
+        with SERVER.connect() as client:
+            answer = client.request("GET", path)
+            self.assertEqual((answer.status, answer.headers["Content-Type"]), (200, samplerd.JSON), path)
+            return answer.json()
+
+    def test_server(self):
+        server = self.get("/v2")
+        self.assertEqual(server["name"], "samplerd")
+        self.assertIn("binary_tensor_data", server["extensions"])
+
+    def test_health(self):
+        for path in ("/v2/health/live", "/v2/health/ready", MODEL + "/ready", MODEL + "/versions/1/ready"):
+            self.get(path)
+
+    def test_model(self):
+        model = self.get(MODEL)
+        self.assertEqual(model, self.get(MODEL + "/versions/1"))
+        self.assertEqual((model["name"], model["versions"]), ("sampler", ["1"]))
+        self.assertEqual(model["inputs"][0], {"name": "logits", "datatype": "FP32", "shape": [-1, -1]})
+        self.assertEqual(model["outputs"][0], {"name": "token_ids", "datatype": "INT32", "shape": [-1, -1]})
+
+    def test_config(self):
+        config = self.get(MODEL + "/config")
+        self.assertEqual(config, self.get(MODEL + "/versions/1/config"))
+        self.assertEqual((config["name"], config["max_batch_size"]), ("sampler", 0))
+        self.assertEqual([i["name"] for i in config["input"] if not i["optional"]], ["logits"])
+
+    def test_every_input_is_taken(self):
+        """As the metadata has it, with one row of two tokens."""
+        with SERVER.connect() as client:
+            for entry in self.get(MODEL)["inputs"]:
+                if entry["name"] in ("logits", "mix"):
+                    continue
+                shape = [1, 2] if len(entry["shape"]) == 2 else [1]
+                values = [True] if entry["datatype"] == "BOOL" else [1, 0][:math.prod(shape)]
+                for binary in (False, True):
+                    one = tensor(entry["name"], entry["datatype"], shape, values, binary)
+                    outputs_of(post(client, [rows_tensor([[1, 2]]), one]))
+
+
+class Errors(unittest.TestCase):
+    def refused(self, answer, status, words):
+        self.assertEqual(answer.status, status, answer.body)
+        self.assertEqual(answer.headers["Content-Type"], samplerd.JSON)
+        root = answer.json()
+        self.assertEqual(list(root), ["error"])
+        self.assertIsInstance(root["error"], str)
+        self.assertIn(words, root["error"])
+
+    def test_one_connection(self):
+        """Errors, each followed by a request that is answered."""
+        rows, plain = rows_tensor([[1, 2]]), rows_tensor([[1, 2]], binary=False)
+        body, headers = body_of([rows])
+        calls = [
+            (lambda c: post(c, [plain], parameters={"top_p": 1.7}), 400, "top_p is 1.7; it must be from 0 to 1"),
+            (lambda c: post(c, [plain], parameters={"topk": 1}), 400, "did you mean top_k?"),
+            (lambda c: post(c, [plain], outputs=[{"name": "tokens"}]), 400, "there is no output tokens"),
+            (lambda c: post(c, []), 400, "logits is missing"),
+            (lambda c: post(c, [rows_tensor([[math.nan, 1]])]), 422, "NaN"),
+            (lambda c: post(c, [rows_tensor([[1, 2], [None, None]])]), 422, "1"),
+            (lambda c: post(c, [plain], MODEL + "/versions/2/infer"), 404, "its one version 1"),
+            (lambda c: post(c, [plain], "/v2/models/gpt/infer"), 404, "the one model is sampler"),
+            (lambda c: post(c, [plain], MODEL + "/infer?n=2"), 400, "is in the query"),
+            (lambda c: c.request("GET", "/v2/models/gpt/ready"), 404, "the one model is sampler"),
+            (lambda c: c.request("GET", "/v2/nothing"), 404, "/v2/nothing"),
+            (lambda c: c.request("GET", MODEL + "/infer"), 405, "takes POST"),
+            (lambda c: c.request("POST", MODEL, b"{}"), 405, "takes GET"),
+            (lambda c: c.request("POST", MODEL + "/infer", b""), 400, "no JSON object"),
+            (lambda c: c.request("POST", MODEL + "/infer", body[:-1], **headers), 400, "left for it"),
+            (lambda c: c.request("POST", MODEL + "/infer", body + b" ", **headers), 400, "more than its inputs"),
+            (lambda c: c.request("POST", MODEL + "/infer", body), 400, "more text after"),
+            (lambda c: c.request("POST", MODEL + "/infer", body, **{LENGTH: "100000"}), 400, "100000"),
+            (lambda c: c.request("POST", MODEL + "/infer", body, **{LENGTH: "-1"}), 400, LENGTH),
+            (lambda c: c.request("POST", MODEL + "/infer", body, Content_Encoding="gzip", **headers), 415, "gzip"),
+            (lambda c: c.request("POST", MODEL + "/infer", b"x" * (LIMIT + 1)), 413, "max_body_bytes"),
+        ]
+        with SERVER.connect() as client:
+            for i, (call, status, words) in enumerate(calls):
+                with self.subTest(i=i, words=words):
+                    self.refused(call(client), status, words)
+                    self.assertEqual(outputs_of(post(client, [rows]))[0]["token_ids"][2], [1])
+
+    def test_allow(self):
+        with SERVER.connect() as client:
+            self.assertEqual(client.request("GET", MODEL + "/infer").headers["Allow"], "POST")
+
+    def test_elsewhere_errors_are_objects(self):
+        with SERVER.connect() as client:
+            self.assertIsInstance(client.request("GET", "/v2x").json()["error"], dict)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,65 @@
+/* libFuzzer target of proto/kserve*.c: two bytes, the header's length, then a body. */
+#include "proto/kserve.h"
+#include "tests/fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* An answer of any values, held to its bound. */
+static void check_answer(const struct sample_request *r, const struct kserve_outputs *outputs)
+{
+    size_t most = r->top_candidates < r->vocab_size ? r->top_candidates : r->vocab_size;
+    size_t draws = r->batch_size * r->n, candidates = r->batch_size * most, header;
+    size_t values = draws > candidates ? draws : candidates, bound = kserve_answer_bound(r, outputs);
+    if (bound > (size_t)1 << 20)
+        return;
+    char *out = malloc(bound);
+    int32_t *ids = calloc(values + 1, sizeof *ids);
+    double *reals = calloc(values + 1, sizeof *reals);
+    uint32_t *counts = calloc(r->batch_size, sizeof *counts);
+    for (size_t i = 0; i < values; i++) {
+        ids[i] = INT32_MAX;
+        reals[i] = -1.23456789e-300;
+    }
+    for (size_t row = 0; row < r->batch_size; row++)
+        counts[row] = (uint32_t)(row % 2 == 0 ? most : most / 2);
+    struct sample_result result = {ids, r->logprobs ? reals : NULL, counts, ids, reals, reals, most};
+    size_t length = kserve_answer_encode(r, &result, outputs, out, &header);
+    fuzz_require(length <= bound, "an answer within its bound");
+    fuzz_check_json(out, header == 0 ? length : header);
+    free(counts);
+    free(reals);
+    free(ids);
+    free(out);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct error err;
+    struct arena arena = {0};
+    struct sample_request request;
+    struct kserve_outputs outputs;
+    struct fuzz_lender lender = {.lender.lend = fuzz_lend};
+    uint16_t header = 0;
+    if (size < sizeof header)
+        return 0;
+    memcpy(&header, data, sizeof header);
+    size -= sizeof header;
+    char *body = malloc(size + NUMBERS_PADDING); /* one that is full up to what may be looked at */
+    memcpy(body, data + sizeof header, size);
+    memset(body + size, '1', NUMBERS_PADDING);
+    enum status status = kserve_decode(body, size, header == UINT16_MAX ? KSERVE_ALL_JSON : header, &arena,
+                                       &lender.lender, 1, &request, &outputs, &err);
+    fuzz_require(lender.bytes <= 4 * size + 4, "loans for the body's numbers");
+    if (status == STATUS_OK) {
+        fuzz_check_request(&request);
+        fuzz_check_logits(&request);
+        check_answer(&request, &outputs);
+    } else {
+        fuzz_require(status == STATUS_INVALID || status == STATUS_TOO_LARGE, "status");
+        fuzz_check_error(&err, status);
+    }
+    arena_fini(&arena);
+    fuzz_return_loans(&lender);
+    free(body);
+    return 0;
+}

@@ -1,0 +1,439 @@
+/*
+ * libFuzzer target of core/sampler.c: the input spells out a request (problem.h).
+ *
+ * Every row is sampled by every kernel table of this CPU, which must agree bit for bit whatever the scratch
+ * held before, and the answer is held to the rules computed a second time, plainly and in float64.  A row
+ * is refused if and only if it has NaN, +inf or no unmasked token, or candidate ids that it may not have.
+ * Nothing is allocated meanwhile.
+ */
+#include "core/mix.h"
+#include "core/rng.h"
+#include "core/sampler.h"
+#include "tests/problem.h"
+#include "tests/rules.h"
+
+#include <stdio.h>
+
+#define MAX_TABLES  8
+#define EXACT_SLACK 1e-9 /* of what is reported, which is float64 too */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(bool holds, const char *what)
+{
+    if (holds)
+        return;
+    fprintf(stderr, "failed: %s\n", what);
+    abort();
+}
+
+static void *room(size_t count, size_t size)
+{
+    void *block = malloc(count * size + 1);
+    require(block != NULL, "memory");
+    return block;
+}
+
+/* ---- allocations while a row is sampled, where the sanitizers' runtime can tell ---- */
+
+__attribute__((weak)) int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void *,
+                                                                                      size_t),
+                                                                    void (*on_free)(const volatile void *));
+
+static _Thread_local bool sampling;
+static size_t allocations;
+
+static void on_malloc(const volatile void *block, size_t size)
+{
+    (void)block, (void)size;
+    allocations += sampling;
+}
+
+static void on_free(const volatile void *block)
+{
+    (void)block;
+}
+
+static void setup(void)
+{
+    static bool done;
+    if (done)
+        return;
+    done = true;
+    mix_setup();
+    if (__sanitizer_install_malloc_and_free_hooks != NULL)
+        __sanitizer_install_malloc_and_free_hooks(on_malloc, on_free);
+}
+
+/* ---- one row against the rules ---- */
+
+struct row {
+    const struct sample_request *request;
+    const struct sample_result *result;
+    size_t index;
+    float *z;     /* [vocab_size] as it is sampled, ids ascending */
+    int32_t *ids; /* [vocab_size] */
+};
+
+/* Where a token of the answer stands in the row. */
+static int32_t place_of(const struct row *row, int32_t id)
+{
+    size_t low = 0, high = row->request->vocab_size;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (row->ids[middle] < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    require(low < row->request->vocab_size && row->ids[low] == id, "an id of the row");
+    return (int32_t)low;
+}
+
+static double uniform_of(const struct row *row, uint32_t draw)
+{
+    const struct sample_request *r = row->request;
+    struct rng_address address = {
+        .seed = column_u64_at(&r->seed, row->index),
+        .offset = column_u64_at(&r->offset, row->index),
+        .stream = r->seed.per_row ? 0 : (uint32_t)row->index,
+        .draw = draw,
+    };
+    return rng_uniform(&address);
+}
+
+static void check_draws(const struct row *row, const struct rules *rules, bool greedy)
+{
+    for (uint32_t i = 0; i < row->request->n; i++) {
+        int32_t at = place_of(row, row->result->token_ids[row->index * row->request->n + i]);
+        if (greedy) {
+            require(at == rules->order[0], "the largest logit, the lowest id on a tie");
+            continue;
+        }
+        require((size_t)rules->rank[at] < rules->most, "a token that top_k and top_p keep");
+        require(rules_exponent(rules, at) * M_LOG2E >= -126.01, "a token of non-zero weight");
+        if (rules->least != rules->most)
+            continue;
+        double u = uniform_of(row, i), before = at == 0 ? 0.0 : rules->running[at - 1];
+        require(before / rules->total <= u + RULES_SLACK &&
+                    rules->running[at] / rules->total >= u - RULES_SLACK,
+                "the token at u of the running weight");
+    }
+}
+
+static bool near(double a, double b)
+{
+    return fabs(a - b) <= EXACT_SLACK * (1.0 + fabs(b));
+}
+
+static void check_logprobs(const struct row *row, const struct rules *rules)
+{
+    const int32_t *ids = row->result->token_ids + row->index * row->request->n;
+    const double *logprobs = row->result->logprobs + row->index * row->request->n;
+    for (uint32_t i = 0; i < row->request->n; i++) {
+        require(logprobs[i] <= 0.0 && logprobs[i] > -INFINITY, "a log-probability");
+        if (rules->least == rules->most)
+            require(near(logprobs[i], rules_logprob(rules, place_of(row, ids[i]))),
+                    "the log-probability of the token");
+    }
+}
+
+static void check_candidates(const struct row *row, const struct rules *rules)
+{
+    size_t most = row->result->max_candidates, count = row->result->num_candidates[row->index];
+    const int32_t *ids = row->result->top_token_ids + row->index * most;
+    const double *probs = row->result->top_probs + row->index * most;
+    const double *logprobs = row->result->top_logprobs + row->index * most;
+    double sum = 0.0;
+    require(count <= most && count <= rules->most, "candidates that are kept");
+    for (size_t i = 0; i < count; i++) {
+        int32_t at = place_of(row, ids[i]);
+        require(at == rules->order[i], "candidates by falling logit, lower id first");
+        require(probs[i] > 0.0 && (i == 0 || probs[i] <= probs[i - 1]), "falling probabilities above 0");
+        require(logprobs[i] <= 0.0, "a candidate's log-probability");
+        sum += probs[i];
+        if (rules->least != rules->most)
+            continue;
+        double prob = rules_weight(rules, at) / rules->total;
+        require(fabs(probs[i] - prob) <= EXACT_SLACK * prob + DBL_MIN, "a candidate's probability");
+        require(near(logprobs[i], rules_logprob(rules, at)), "the logarithm of a candidate's probability");
+    }
+    require(sum <= 1.0 + EXACT_SLACK, "probabilities of at most 1");
+    if (count < most && count < rules->least)
+        require(rules_weight(rules, rules->order[count]) / rules->total < DBL_MIN,
+                "every candidate that is kept");
+}
+
+/* Log-probabilities and candidates. */
+static void check_report(const struct row *row, const struct rules *rules)
+{
+    if (row->request->logprobs)
+        check_logprobs(row, rules);
+    if (row->result->max_candidates > 0)
+        check_candidates(row, rules);
+}
+
+static void check_sampled(const struct row *row)
+{
+    const struct sample_request *r = row->request;
+    double temperature = column_at(&r->temperature, row->index);
+    bool greedy = (float)temperature <= 0.0f;
+    struct rules rules;
+    if (!greedy) {
+        rules_init(&rules, row->z, r->vocab_size, temperature, column_at(&r->top_k, row->index),
+                   column_at(&r->top_p, row->index));
+        check_draws(row, &rules, false);
+        if (r->logprobs_mode == LOGPROBS_PROCESSED)
+            check_report(row, &rules);
+        rules_fini(&rules);
+    }
+    if (greedy || r->logprobs_mode == LOGPROBS_RAW) {
+        rules_init(&rules, row->z, r->vocab_size, 1.0, 0, 1);
+        if (greedy)
+            check_draws(row, &rules, true);
+        check_report(row, &rules);
+        rules_fini(&rules);
+    }
+}
+
+static bool all_below_infinity(const float *z, size_t n)
+{
+    bool below = true;
+    for (size_t i = 0; i < n; i++)
+        below &= z[i] < INFINITY;
+    return below;
+}
+
+static bool is_samplable(const float *z, size_t n)
+{
+    bool unmasked = false;
+    for (size_t i = 0; i < n; i++)
+        unmasked |= z[i] > -INFINITY;
+    return unmasked && all_below_infinity(z, n);
+}
+
+static const float *stack_row(const struct problem *p, size_t stack, size_t row)
+{
+    return p->wide + (stack * p->request.batch_size + row) * p->request.vocab_size;
+}
+
+/* What mixing makes of one token, against the sum in float64; not where float32 may overflow. */
+static void check_mixed_token(const struct problem *p, size_t row, size_t at, float mixed)
+{
+    const struct sample_request *r = &p->request;
+    double sum = 0.0, size = 0.0;
+    bool masked = false;
+    for (size_t m = 0; m < r->num_stacks; m++) {
+        double z = stack_row(p, m, row)[at], weight = r->mix == NULL ? 1.0 : r->mix[m];
+        masked |= z == -INFINITY && weight != 0.0;
+        double part = z == -INFINITY ? 0.0 : weight * z;
+        sum += part;
+        size += fabs(part);
+    }
+    double bias = r->bias == NULL ? 0.0 : r->bias[(r->bias_rows == 1 ? 0 : row) * r->vocab_size + at];
+    masked |= bias == -INFINITY;
+    bias = masked ? 0.0 : bias;
+    size += fabs(bias);
+    if (!(size < 0.99 * FLT_MAX))
+        return;
+    if (masked)
+        require(mixed == -INFINITY, "a masked token stays masked");
+    else
+        require(fabs(mixed - (sum + bias)) <= 0x1p-21 * size + 0x1p-140, "the sum of the stacks");
+}
+
+/* Put the row as it is sampled in row->z, but in the order it came; false when a stack has NaN or +inf. */
+static bool mix(const struct problem *p, struct row *row)
+{
+    const struct sample_request *r = &p->request;
+    struct arena scratch;
+    struct error err;
+    bool clean = true;
+    for (size_t m = 0; m < r->num_stacks; m++)
+        clean &= all_below_infinity(stack_row(p, m, row->index), r->vocab_size);
+    require(arena_init(&scratch, mix_scratch_bytes(r), &err) == STATUS_OK, "memory");
+    enum status status = mix_row(r, row->index, kernels_tables[0], &scratch, row->z, &err);
+    require(r->mix == NULL || status == (clean ? STATUS_OK : STATUS_UNSAMPLABLE),
+            "stacks are looked through");
+    for (size_t i = 0; status == STATUS_OK && clean && i < r->vocab_size; i++)
+        check_mixed_token(p, row->index, i, row->z[i]);
+    arena_fini(&scratch);
+    return status == STATUS_OK;
+}
+
+struct candidate {
+    int32_t id;
+    float z;
+};
+
+static int compare_candidates(const void *left, const void *right)
+{
+    int32_t a = ((const struct candidate *)left)->id, b = ((const struct candidate *)right)->id;
+    return a < b ? -1 : a > b;
+}
+
+/* Put the row in the order of its ids; false when one is negative or comes twice. */
+static bool put_in_order(struct row *row)
+{
+    const struct sample_request *r = row->request;
+    size_t n = r->vocab_size;
+    bool good = true;
+    for (size_t i = 0; i < n; i++)
+        row->ids[i] = (int32_t)i;
+    if (r->candidate_ids == NULL)
+        return true;
+    struct candidate *all = room(n, sizeof *all);
+    for (size_t i = 0; i < n; i++)
+        all[i] = (struct candidate){r->candidate_ids[row->index * n + i], row->z[i]};
+    qsort(all, n, sizeof *all, compare_candidates);
+    for (size_t i = 0; i < n; i++) {
+        row->z[i] = all[i].z;
+        row->ids[i] = all[i].id;
+        good &= all[i].id >= 0 && (i == 0 || all[i].id != all[i - 1].id);
+    }
+    free(all);
+    return good;
+}
+
+static enum status expected_status(const struct problem *p, struct row *row)
+{
+    if (!mix(p, row))
+        return STATUS_UNSAMPLABLE;
+    if (!put_in_order(row))
+        return STATUS_INVALID;
+    return is_samplable(row->z, p->request.vocab_size) ? STATUS_OK : STATUS_UNSAMPLABLE;
+}
+
+/* ---- sampling ---- */
+
+/* A worker's sampler for this table, which lives as long as the process. */
+static struct sampler *sampler_of(size_t table)
+{
+    static struct sampler samplers[MAX_TABLES];
+    struct error err;
+    require(table < MAX_TABLES, "room for every table");
+    if (samplers[table].kernels == NULL)
+        require(sampler_init(&samplers[table], kernels_tables[table], &err) == STATUS_OK, "a sampler");
+    return &samplers[table];
+}
+
+/* Sample one row in scratch that holds this byte, as far as most rows use it. */
+static enum status sample(size_t table, const struct sample_request *r, size_t row, int byte,
+                          struct sample_result *result, struct error *err)
+{
+    struct sampler *sampler = sampler_of(table);
+    size_t used = 128 * r->vocab_size + ((size_t)1 << 16);
+    require(sampler_reserve(sampler, r, err) == STATUS_OK, "scratch");
+    memset(sampler->scratch.base, byte, used < sampler->scratch.capacity ? used : sampler->scratch.capacity);
+    sampling = true;
+    enum status status = sampler_run_row(sampler, r, row, result, err);
+    sampling = false;
+    require(allocations == 0, "nothing is allocated while a row is sampled");
+    return status;
+}
+
+static void require_same(const struct sample_request *r, size_t a_row, const struct sample_result *a,
+                         size_t b_row, const struct sample_result *b)
+{
+    size_t n = r->n, most = a->max_candidates, count = most == 0 ? 0 : a->num_candidates[a_row];
+    require(memcmp(a->token_ids + a_row * n, b->token_ids + b_row * n, n * sizeof *a->token_ids) == 0,
+            "the same tokens");
+    if (a->logprobs != NULL)
+        require(memcmp(a->logprobs + a_row * n, b->logprobs + b_row * n, n * sizeof *a->logprobs) == 0,
+                "the same log-probabilities");
+    require(most == 0 || count == b->num_candidates[b_row], "as many candidates");
+    a_row *= most;
+    b_row *= most;
+    require(memcmp(a->top_token_ids + a_row, b->top_token_ids + b_row, count * sizeof(int32_t)) == 0 &&
+                memcmp(a->top_probs + a_row, b->top_probs + b_row, count * sizeof(double)) == 0 &&
+                memcmp(a->top_logprobs + a_row, b->top_logprobs + b_row, count * sizeof(double)) == 0,
+            "the same candidates");
+}
+
+/* The other tables, against what the first made of the row. */
+static void check_tables(const struct sample_request *r, size_t row, enum status status,
+                         const struct error *err, const struct sample_result *result)
+{
+    struct sample_result other;
+    struct error fault;
+    require(sampler_result_init(&other, r, &fault) == STATUS_OK, "memory");
+    for (size_t t = 1; kernels_tables[t] != NULL; t++) {
+        if (!kernels_tables[t]->supported())
+            continue;
+        require(sample(t, r, row, 0xff, &other, &fault) == status, "the same status from every table");
+        if (status == STATUS_OK)
+            require_same(r, row, result, row, &other);
+        else
+            require(strcmp(fault.message, err->message) == 0, "the same error from every table");
+    }
+    sampler_result_fini(&other);
+}
+
+/* A row with a seed of its own, sampled by itself: its place in the batch does not count. */
+static void check_alone(const struct problem *p, size_t row, const struct sample_result *result)
+{
+    struct problem alone = *p;
+    struct sample_request *r = &alone.request;
+    struct sample_result other;
+    struct error err;
+    size_t n = r->vocab_size;
+    size_t bytes = n * dtype_bytes(r->dtype);
+    char *logits = room(r->num_stacks, bytes);
+    for (size_t m = 0; m < r->num_stacks; m++)
+        memcpy(logits + m * bytes, (const char *)p->logits + (m * r->batch_size + row) * bytes, bytes);
+    r->logits = logits;
+    r->batch_size = 1;
+    if (r->candidate_ids != NULL)
+        r->candidate_ids += row * n;
+    if (r->bias_rows > 1)
+        r->bias += row * n;
+    r->bias_rows = r->bias_rows > 1 ? 1 : r->bias_rows;
+    double temperature = column_at(&r->temperature, row), top_k = column_at(&r->top_k, row);
+    double top_p = column_at(&r->top_p, row);
+    uint64_t seed = column_u64_at(&r->seed, row), offset = column_u64_at(&r->offset, row);
+    r->temperature = (struct column){&temperature, false};
+    r->top_k = (struct column){&top_k, false};
+    r->top_p = (struct column){&top_p, false};
+    r->seed = (struct column_u64){&seed, true};
+    r->offset = (struct column_u64){&offset, false};
+    require(sampler_result_init(&other, r, &err) == STATUS_OK, "memory");
+    require(sample(0, r, 0, 0x7f, &other, &err) == STATUS_OK, "alone as in the batch");
+    require_same(r, row, result, 0, &other);
+    sampler_result_fini(&other);
+    free(logits);
+}
+
+static void check_row(const struct problem *p, size_t index, struct sample_result *result)
+{
+    const struct sample_request *r = &p->request;
+    size_t n = r->vocab_size;
+    struct row row = {r, result, index, room(n, sizeof(float)), room(n, sizeof(int32_t))};
+    struct error err = {.status = STATUS_OK};
+    enum status expected = expected_status(p, &row), status = sample(0, r, index, 0x00, result, &err);
+    require(status == expected, "a row is refused for its logits and ids alone");
+    if (status == STATUS_OK)
+        check_sampled(&row);
+    else
+        require(err.status == status && err.row == index && err.param != NULL && err.message[0] != '\0',
+                "an error that names the row");
+    check_tables(r, index, status, &err, result);
+    if (status == STATUS_OK && r->batch_size > 1 && r->seed.per_row)
+        check_alone(p, index, result);
+    free(row.z);
+    free(row.ids);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct problem problem;
+    struct sample_result result;
+    struct error err;
+    setup();
+    problem_init(&problem, data, size);
+    require(sampler_result_init(&result, &problem.request, &err) == STATUS_OK, "memory");
+    for (size_t row = 0; row < problem.request.batch_size; row++)
+        check_row(&problem, row, &result);
+    sampler_result_fini(&result);
+    problem_fini(&problem);
+    return 0;
+}
