@@ -3,6 +3,7 @@
 #include "proto/params.h"
 
 #include <cjson/cJSON.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,20 +57,20 @@ static cJSON *either(cJSON *a, cJSON *b)
 static cJSON *number_schema(const struct param *param)
 {
     cJSON *schema = type_schema(param->whole ? "integer" : "number");
-    if (fabs(param->max) < 1e30) {
+    if (fabs(param->max) < DBL_MAX) {
         cJSON_AddNumberToObject(schema, "minimum", param->min);
         cJSON_AddNumberToObject(schema, "maximum", param->max);
     }
     return schema;
 }
 
-/* A number as far as JSON readers are exact, or decimal digits. */
+/* A number as far as JSON readers are exact, or decimal digits; a pattern cannot say 2^64 - 1 shorter. */
 static cJSON *word_schema(void)
 {
     cJSON *number = type_schema("integer"), *digits = type_schema("string");
     cJSON_AddNumberToObject(number, "minimum", 0);
     cJSON_AddItemToObject(number, "maximum", cJSON_CreateRaw("9007199254740992"));
-    add_text(digits, "pattern", "^(0|[1-9][0-9]{0,19})$");
+    add_text(digits, "pattern", "^(0|[1-9][0-9]{0,18}|1[0-8][0-9]{18})$");
     return either(number, digits);
 }
 
@@ -81,23 +82,41 @@ static cJSON *choice_schema(const char *const *words)
     return schema;
 }
 
-/* Numbers, or nulls where they may be, nested `least` to `most` lists deep. */
-static cJSON *nested_schema(const char *type, bool nullable, int least, int most)
+/* `item` in `depth` lists, one within the other. */
+static cJSON *lists_of(cJSON *item, int depth)
 {
-    cJSON *schema = cJSON_CreateObject(), *choices = cJSON_AddArrayToObject(schema, "anyOf");
-    for (int depth = least; depth <= most; depth++) {
-        cJSON *item = type_schema(type);
-        if (nullable) {
-            const char *const types[] = {type, "null"};
-            cJSON_ReplaceItemInObject(item, "type", cJSON_CreateStringArray(types, 2));
-        }
-        if (strcmp(type, "integer") == 0)
-            cJSON_AddNumberToObject(item, "minimum", 0);
-        for (int i = 0; i < depth; i++)
-            item = list_of(item);
-        cJSON_AddItemToArray(choices, item);
-    }
-    return schema;
+    for (int i = 0; i < depth; i++)
+        item = list_of(item);
+    return item;
+}
+
+static cJSON *number_or_null(void)
+{
+    static const char *const types[] = {"number", "null"};
+    cJSON *item = cJSON_CreateObject();
+    cJSON_AddItemToObject(item, "type", cJSON_CreateStringArray(types, 2));
+    return item;
+}
+
+/* [V] or [B][V] numbers and nulls. */
+static cJSON *array_schema(void)
+{
+    return either(list_of(number_or_null()), lists_of(number_or_null(), 2));
+}
+
+/* A row of logits: one at least is no null.  In a stack of `mix` whose weight is 0 all may be. */
+static cJSON *logits_row(void)
+{
+    cJSON *row = list_of(number_or_null());
+    cJSON_AddItemToObject(row, "contains", type_schema("number"));
+    return row;
+}
+
+static cJSON *ids_row(const struct param *param)
+{
+    cJSON *row = list_of(number_schema(param));
+    cJSON_AddTrueToObject(row, "uniqueItems");
+    return row;
 }
 
 /* {"b64":"...","dtype":"bf16","shape":[B,V]} */
@@ -105,14 +124,25 @@ static cJSON *packed_schema(void)
 {
     static const char *const names[] = {"b64", "dtype", "shape"};
     cJSON *schema = type_schema("object"), *fields = cJSON_AddObjectToObject(schema, "properties");
-    cJSON *bytes = type_schema("string"), *length = type_schema("integer");
+    cJSON *bytes = type_schema("string"), *length = type_schema("integer"), *shape = list_of(length);
+    cJSON_AddNumberToObject(shape, "maxItems", 3);
     add_text(bytes, "contentEncoding", "base64");
+    add_text(bytes, "pattern", "^[A-Za-z0-9+/]+={0,2}$");
     cJSON_AddNumberToObject(length, "minimum", 1);
     cJSON_AddItemToObject(fields, "b64", bytes);
     cJSON_AddItemToObject(fields, "dtype", choice_schema(params_dtypes));
-    cJSON_AddItemToObject(fields, "shape", list_of(length));
+    cJSON_AddItemToObject(fields, "shape", shape);
     cJSON_AddItemToObject(schema, "required", cJSON_CreateStringArray(names, 3));
     cJSON_AddFalseToObject(schema, "additionalProperties");
+    return schema;
+}
+
+static cJSON *logits_schema(void)
+{
+    cJSON *schema = either(logits_row(), list_of(logits_row()));
+    cJSON *choices = cJSON_GetObjectItem(schema, "anyOf");
+    cJSON_AddItemToArray(choices, lists_of(number_or_null(), 3));
+    cJSON_AddItemToArray(choices, packed_schema());
     return schema;
 }
 
@@ -128,16 +158,17 @@ static cJSON *value_schema(const struct param *param)
     case PARAM_TEXT: {
         cJSON *schema = type_schema("string");
         cJSON_AddNumberToObject(schema, "maxLength", param->max);
+        add_text(schema, "pattern", "^[^\\u0000]*$");
         return schema;
     }
     case PARAM_WEIGHTS:
-        return list_of(type_schema("number"));
+        return list_of(number_schema(param));
     case PARAM_LOGITS:
-        return either(nested_schema("number", true, 1, 3), packed_schema());
+        return logits_schema();
     case PARAM_ARRAY:
-        return nested_schema("number", true, 1, 2);
+        return array_schema();
     case PARAM_IDS:
-        return nested_schema("integer", false, 1, 2);
+        return either(ids_row(param), list_of(ids_row(param)));
     default:
         return number_schema(param);
     }
@@ -168,7 +199,7 @@ static cJSON *request_schema(void)
     return schema;
 }
 
-/* A query field: a list is written with commas, so its schema is a string but for one plain value. */
+/* A query field: one value is a list of one, and a list has commas. */
 static cJSON *query_field(const struct param *param)
 {
     char text[256];
@@ -176,19 +207,37 @@ static cJSON *query_field(const struct param *param)
     cJSON *field = cJSON_CreateObject();
     add_text(field, "name", param->name);
     add_text(field, "in", "query");
-    snprintf(text, sizeof text, "%s; only beside a raw%s body%s", param->help,
-             param->forms & PARAM_IN_NPY ? " or npy" : "", is_list ? "; a list is separated by commas" : "");
+    snprintf(text, sizeof text, "%s; only beside a raw%s body", param->help,
+             param->forms & PARAM_IN_NPY ? " or npy" : "");
     add_text(field, "description", text);
-    cJSON_AddItemToObject(field, "schema", is_list ? type_schema("string") : value_schema(param));
+    if (is_list) {
+        add_text(field, "style", "form");
+        cJSON_AddFalseToObject(field, "explode");
+    }
+    cJSON_AddItemToObject(field, "schema",
+                          param->per_row ? list_of(value_schema(param)) : value_schema(param));
     return field;
 }
 
-static cJSON *query_fields(void)
+static cJSON *timeout_field(void)
+{
+    cJSON *field = cJSON_CreateObject(), *schema = type_schema("integer");
+    add_text(field, "name", "X-Request-Timeout-Ms");
+    add_text(field, "in", "header");
+    add_text(field, "description",
+             "milliseconds from the last byte of the request to its answer; it can shorten the server's own");
+    cJSON_AddNumberToObject(schema, "minimum", 1);
+    cJSON_AddItemToObject(field, "schema", schema);
+    return field;
+}
+
+static cJSON *sample_fields(void)
 {
     cJSON *list = cJSON_CreateArray();
     for (const struct param *param = params_table; param < params_table + params_count; param++)
         if (param->forms & (PARAM_IN_RAW | PARAM_IN_NPY))
             cJSON_AddItemToArray(list, query_field(param));
+    cJSON_AddItemToArray(list, timeout_field());
     return list;
 }
 
@@ -233,8 +282,10 @@ static cJSON *error_schema(void)
         cJSON_AddItemToObject(fields, names[i], field);
     }
     cJSON_AddItemToObject(error, "required", cJSON_CreateStringArray(names, 5));
+    cJSON_AddFalseToObject(error, "additionalProperties");
     cJSON_AddItemToObject(outer, "error", error);
     cJSON_AddItemToObject(schema, "required", cJSON_CreateStringArray((const char *const[]){"error"}, 1));
+    cJSON_AddFalseToObject(schema, "additionalProperties");
     return schema;
 }
 
@@ -256,20 +307,39 @@ static cJSON *binary_schema(const char *description)
     return schema;
 }
 
+/* A header of a response. */
+static void add_header(cJSON *answer, const char *name, const char *type, const char *description)
+{
+    cJSON *headers = cJSON_GetObjectItem(answer, "headers");
+    if (headers == NULL)
+        headers = cJSON_AddObjectToObject(answer, "headers");
+    cJSON *header = cJSON_AddObjectToObject(headers, name);
+    add_text(header, "description", description);
+    cJSON_AddItemToObject(header, "schema", type_schema(type));
+}
+
 static const struct {
-    const char *code, *meaning;
+    const char *code, *meaning, *header, *header_type, *header_meaning;
 } refusals[] = {
-    {"400", "malformed, or a parameter out of range"},
-    {"401", "no valid token where one is asked for"},
-    {"406", "no form of answer that the client accepts"},
-    {"408", "the body did not come in time"},
-    {"413", "over a limit, which the message names"},
-    {"415", "a Content-Type that is not read here"},
-    {"422", "a row that cannot be sampled: NaN, +infinity, or every token masked"},
-    {"500", "a bug"},
-    {"503", "full or draining; Retry-After says when to come again"},
-    {"504", "the deadline of the request passed"},
+    {"400", "malformed, or a parameter out of range", NULL, NULL, NULL},
+    {"401", "no valid token where one is asked for", "WWW-Authenticate", "string", "the scheme: Bearer"},
+    {"406", "no form of answer that the client accepts", NULL, NULL, NULL},
+    {"408", "the body did not come in time", NULL, NULL, NULL},
+    {"413", "over a limit, which the message names", NULL, NULL, NULL},
+    {"415", "a Content-Type that is not read here", NULL, NULL, NULL},
+    {"422", "a row that cannot be sampled: NaN, +infinity, or every token masked", NULL, NULL, NULL},
+    {"500", "a bug", NULL, NULL, NULL},
+    {"503", "full or draining", "Retry-After", "integer", "seconds until it is worth asking again"},
+    {"504", "the deadline of the request passed", NULL, NULL, NULL},
 };
+
+static cJSON *refusal(size_t i)
+{
+    cJSON *answer = response(refusals[i].meaning, "application/json", reference("schemas", "Error"));
+    if (refusals[i].header != NULL)
+        add_header(answer, refusals[i].header, refusals[i].header_type, refusals[i].header_meaning);
+    return answer;
+}
 
 static cJSON *sample_responses(void)
 {
@@ -278,15 +348,40 @@ static cJSON *sample_responses(void)
     cJSON *binary = cJSON_CreateObject();
     cJSON_AddItemToObject(binary, "schema", binary_schema("int32 token ids [B, n], little-endian"));
     cJSON_AddItemToObject(cJSON_GetObjectItem(ok, "content"), "application/octet-stream", binary);
+    add_header(ok, "X-Samplerd-Seed", "string",
+               "of an answer of token ids alone: the seed used, unless each row was sent one of its own");
     cJSON_AddItemToObject(responses, "200", ok);
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++)
-        cJSON_AddItemToObject(
-            responses, refusals[i].code,
-            response(refusals[i].meaning, "application/json", reference("schemas", "Error")));
+        cJSON_AddItemToObject(responses, refusals[i].code, refusal(i));
     return responses;
 }
 
 /* ---- paths ---- */
+
+static const struct {
+    const char *name, *summary, *value;
+} examples[] = {
+    {"row", "One flat row",
+     "{\"logits\":[10,8,6,3],\"temperature\":0.8,\"top_k\":2,\"seed\":7,\"top_candidates\":3}"},
+    {"batch", "A batch, with parameters and a seed for each row",
+     "{\"logits\":[[1,2,null],[0.5,0.5,0.5]],\"temperature\":[0,1],\"seed\":[\"18446744073709551615\",1],"
+     "\"n\":4,\"logprobs\":true}"},
+    {"packed", "Logits as base64 of bfloat16",
+     "{\"logits\":{\"b64\":\"gD8AQA==\",\"dtype\":\"bf16\",\"shape\":[1,2]},\"temperature\":1,\"seed\":7}"},
+    {"candidates", "Logits of some tokens only", "{\"logits\":[[1,5,2]],\"candidate_ids\":[[30,10,20]]}"},
+    {"guidance", "Two stacks of logits, mixed",
+     "{\"logits\":[[[1,5,2]],[[1,1,4]]],\"mix\":[1.5,-0.5],\"bias\":[0,0,1],\"temperature\":1,\"seed\":7}"},
+};
+
+static void add_examples(cJSON *media)
+{
+    cJSON *list = cJSON_AddObjectToObject(media, "examples");
+    for (size_t i = 0; i < sizeof examples / sizeof examples[0]; i++) {
+        cJSON *example = cJSON_AddObjectToObject(list, examples[i].name);
+        add_text(example, "summary", examples[i].summary);
+        cJSON_AddItemToObject(example, "value", cJSON_Parse(examples[i].value));
+    }
+}
 
 static cJSON *sample_body(void)
 {
@@ -302,6 +397,7 @@ static cJSON *sample_body(void)
     content = cJSON_AddObjectToObject(body, "content");
     json = cJSON_AddObjectToObject(content, "application/json");
     cJSON_AddItemToObject(json, "schema", reference("schemas", "SampleRequest"));
+    add_examples(json);
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         cJSON *form = cJSON_AddObjectToObject(content, forms[i].type);
         cJSON_AddItemToObject(form, "schema", binary_schema(forms[i].description));
@@ -314,33 +410,73 @@ static void add_sample(cJSON *paths)
     cJSON *post = cJSON_AddObjectToObject(cJSON_AddObjectToObject(paths, "/sample"), "post");
     add_text(post, "operationId", "sample");
     add_text(post, "summary", "Draw token ids from a batch of logits");
-    cJSON_AddItemToObject(post, "parameters", query_fields());
+    cJSON_AddItemToObject(post, "parameters", sample_fields());
     cJSON_AddItemToObject(post, "requestBody", sample_body());
     cJSON_AddItemToObject(post, "responses", sample_responses());
 }
 
 static const struct {
-    const char *path, *id, *summary, *media_type, *unready; /* unready: what a 503 means, or NULL */
+    const char *path, *id, *summary, *media_type;
+    bool open;           /* without a token, too */
+    const char *unready; /* what a 503 means, or NULL */
+    const char *absent;  /* what a 404 means, or NULL */
 } pages[] = {
-    {"/livez", "livez", "Whether the process is alive", "text/plain", NULL},
-    {"/readyz", "readyz", "Whether it takes requests", "text/plain", "draining"},
-    {"/healthz", "healthz", "The same as /livez", "text/plain", NULL},
-    {"/version", "version", "Name, version and kernels in use", "application/json", NULL},
-    {"/metrics", "metrics", "Prometheus metrics, text format 0.0.4", "text/plain", NULL},
-    {"/openapi.json", "openapi", "This document", "application/json", NULL},
+    {"/livez", "livez", "Whether the process is alive", "text/plain", true, NULL, NULL},
+    {"/readyz", "readyz", "Whether it takes requests", "text/plain", true, "draining", NULL},
+    {"/healthz", "healthz", "The same as /livez", "text/plain", true, NULL, NULL},
+    {"/version", "version", "Name, version and kernels in use", "application/json", false, NULL, NULL},
+    {"/metrics", "metrics", "Prometheus metrics, text format 0.0.4", "text/plain", false, NULL,
+     "they are at admin_listen, where the server has one"},
+    {"/openapi.json", "openapi", "This document", "application/json", false, NULL, NULL},
 };
 
-static void add_page(cJSON *paths, size_t i)
+static cJSON *page_schema(size_t i)
 {
-    cJSON *get = cJSON_AddObjectToObject(cJSON_AddObjectToObject(paths, pages[i].path), "get"), *responses;
-    const char *type = strcmp(pages[i].media_type, "text/plain") == 0 ? "string" : "object";
-    add_text(get, "operationId", pages[i].id);
-    add_text(get, "summary", pages[i].summary);
-    responses = cJSON_AddObjectToObject(get, "responses");
-    cJSON_AddItemToObject(responses, "200", response("as it says", pages[i].media_type, type_schema(type)));
+    static const char *const names[] = {"name", "version", "kernels"};
+    if (strcmp(pages[i].media_type, "text/plain") == 0)
+        return type_schema("string");
+    cJSON *schema = type_schema("object"), *fields;
+    if (strcmp(pages[i].id, "version") != 0)
+        return schema;
+    fields = cJSON_AddObjectToObject(schema, "properties");
+    for (size_t name = 0; name < 3; name++)
+        cJSON_AddItemToObject(fields, names[name], type_schema("string"));
+    cJSON_AddItemToObject(schema, "required", cJSON_CreateStringArray(names, 3));
+    return schema;
+}
+
+static cJSON *page_responses(size_t i)
+{
+    cJSON *responses = cJSON_CreateObject();
+    cJSON_AddItemToObject(responses, "200", response("as it says", pages[i].media_type, page_schema(i)));
+    if (!pages[i].open)
+        cJSON_AddItemToObject(responses, "401", refusal(1));
+    if (pages[i].absent != NULL)
+        cJSON_AddItemToObject(responses, "404",
+                              response(pages[i].absent, "application/json", reference("schemas", "Error")));
     if (pages[i].unready != NULL)
         cJSON_AddItemToObject(responses, "503",
                               response(pages[i].unready, "text/plain", type_schema("string")));
+    return responses;
+}
+
+static void add_page(cJSON *paths, size_t i)
+{
+    cJSON *get = cJSON_AddObjectToObject(cJSON_AddObjectToObject(paths, pages[i].path), "get");
+    add_text(get, "operationId", pages[i].id);
+    add_text(get, "summary", pages[i].summary);
+    if (pages[i].open)
+        cJSON_AddArrayToObject(get, "security");
+    cJSON_AddItemToObject(get, "responses", page_responses(i));
+}
+
+/* A token, or none where the server asks for none. */
+static void add_security(cJSON *document)
+{
+    cJSON *choices = cJSON_AddArrayToObject(document, "security"), *token = cJSON_CreateObject();
+    cJSON_AddItemToArray(choices, cJSON_CreateObject());
+    cJSON_AddArrayToObject(token, "token");
+    cJSON_AddItemToArray(choices, token);
 }
 
 static void add_components(cJSON *document)
@@ -369,6 +505,7 @@ char *openapi_document(void)
     licence = cJSON_AddObjectToObject(info, "license");
     add_text(licence, "name", "MIT");
     add_text(licence, "identifier", "MIT");
+    add_security(document);
     paths = cJSON_AddObjectToObject(document, "paths");
     add_sample(paths);
     for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++)
