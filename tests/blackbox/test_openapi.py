@@ -1,5 +1,6 @@
 """What the OpenAPI document says, the server does: each path, method, form of request and refusal in it."""
 
+import gzip
 import json
 import re
 import struct
@@ -305,6 +306,15 @@ class Refusals(Answers):
                 (422, b'{"logits":[null,null]}', samplerd.JSON, {})):
             with self.subTest(status=status):
                 self.check(sample_operation(), self.sample(body, media, **headers), status)
+
+    def test_compressed_logits(self):
+        """Whose length could be that of raw logits."""
+        data = gzip.compress(FLOATS)
+        data += bytes(-len(data) % 4)
+        for coding, status in (("gzip", 415), ("identity", 200)):
+            answer = self.sample(data if status != 200 else FLOATS, samplerd.RAW, "?vocab_size=1",
+                                 **{"Content-Encoding": coding})
+            self.check(sample_operation(), answer, status)
 
     def test_infer(self):
         path = "/v2/models/sampler/infer"
