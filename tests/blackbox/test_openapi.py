@@ -1,5 +1,6 @@
 """What the OpenAPI document says, the server does: each path, method, form of request and refusal in it."""
 
+import gzip
 import json
 import re
 import struct
@@ -184,10 +185,13 @@ class Operations(Answers):
     def test_every_example(self):
         for path, method, operation in operations():
             for media, form in operation.get("requestBody", {}).get("content", {}).items():
-                for name, example in form.get("examples", {}).items():
+                examples = {name: example["value"] for name, example in form.get("examples", {}).items()}
+                if "example" in form:
+                    examples["example"] = form["example"]
+                for name, value in examples.items():
                     with self.subTest(path=path, example=name), SERVER.connect() as client:
-                        self.assertTrue(fits(example["value"], form["schema"]))
-                        body = json.dumps(example["value"]).encode()
+                        self.assertTrue(fits(value, form["schema"]))
+                        body = json.dumps(value).encode()
                         self.check(operation, client.request(method.upper(), path, body, media), 200)
 
     def test_other_methods(self):
@@ -298,9 +302,29 @@ class Refusals(Answers):
                 (406, good, samplerd.JSON, {"Accept": "text/html"}),
                 (415, good, "text/plain", {}),
                 (415, good, None, {}),
+                (415, good, samplerd.JSON, {"Content-Encoding": "gzip"}),
                 (422, b'{"logits":[null,null]}', samplerd.JSON, {})):
             with self.subTest(status=status):
                 self.check(sample_operation(), self.sample(body, media, **headers), status)
+
+    def test_compressed_logits(self):
+        """Whose length could be that of raw logits."""
+        data = gzip.compress(FLOATS)
+        data += bytes(-len(data) % 4)
+        for coding, status in (("gzip", 415), ("identity", 200)):
+            answer = self.sample(data if status != 200 else FLOATS, samplerd.RAW, "?vocab_size=1",
+                                 **{"Content-Encoding": coding})
+            self.check(sample_operation(), answer, status)
+
+    def test_infer(self):
+        path = "/v2/models/sampler/infer"
+        operation = DOCUMENT["paths"][path]["post"]
+        for status, body, headers in (
+                (400, b"{", {}),
+                (400, b"{}", {"Inference-Header-Content-Length": "3"}),
+                (415, b"{}", {"Content-Encoding": "gzip"})):
+            with self.subTest(status=status), SERVER.connect() as client:
+                self.check(operation, client.request("POST", path, body, samplerd.JSON, **headers), status)
 
     def test_too_large(self):
         with samplerd.Server("--max-body-bytes", "1000") as server:
