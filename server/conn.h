@@ -45,8 +45,7 @@ struct conn *conn_of(struct MHD_Connection *connection);
 /* A phase begins, with its deadline.  Returns false when the connection is gone, and stays so. */
 bool conn_enter(struct conn *conn, enum conn_phase phase);
 
-/* Whether an error that is sent in CONN_BODY is {"error":"message"}, for KServe's clients.  By its I/O
- * thread. */
+/* Whether errors sent in CONN_BODY are {"error":"message"}, as KServe has them.  On the I/O thread. */
 void conn_set_kserve(struct conn *conn, bool kserve);
 
 /*
