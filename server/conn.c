@@ -58,7 +58,9 @@ static void say_timeout(const struct conn *conn)
     error_set(&err, STATUS_TIMEOUT, "timeout", "the %s did not come in %u ms, which is %s",
               in_body ? "body" : "header", conn->conns->timeout_ms[in_body ? CONN_BODY : CONN_HEADER],
               in_body ? "body_timeout_ms" : "header_timeout_ms");
-    size_t length = (in_body && conn->kserve ? kserve_answer_error : encode_error)(&err, body, sizeof body);
+    bool kserve = in_body && conn->kserve;
+    size_t length =
+        kserve ? kserve_answer_error(&err, body, sizeof body) : encode_error(&err, body, sizeof body);
     int size = snprintf(text, sizeof text,
                         "HTTP/1.1 408 Request Timeout\r\nContent-Type: application/json\r\n"
                         "Connection: close\r\nContent-Length: %zu\r\n\r\n%.*s",
