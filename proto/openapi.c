@@ -59,7 +59,7 @@ static cJSON *infer_fields(void)
     cJSON *list = cJSON_CreateArray();
     cJSON_AddItemToArray(list, timeout_field());
     cJSON_AddItemToArray(
-        list, header_field(LENGTH_HEADER, "of a request with tensors as bytes: the length of its JSON", 0));
+        list, header_field(LENGTH_HEADER, "of a request with tensors as bytes: the length of its JSON", 1));
     return list;
 }
 

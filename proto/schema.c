@@ -1,5 +1,8 @@
 #include "proto/schema.h"
 
+#include "proto/kserve_answer.h"
+#include "proto/kserve_values.h"
+
 #include <cjson/cJSON.h>
 #include <float.h>
 #include <math.h>
@@ -241,28 +244,54 @@ cJSON *schema_error(void)
 
 /* ---- KServe v2 ---- */
 
+/* The names of inputs: parameters that are numbers. */
+static cJSON *input_names(void)
+{
+    cJSON *schema = schema_type("string"), *list = cJSON_AddArrayToObject(schema, "enum");
+    for (const struct param *param = params_table; param < params_table + params_count; param++)
+        if ((param->forms & PARAM_IN_TENSORS) && param->type != PARAM_TEXT && param->type != PARAM_CHOICE)
+            cJSON_AddItemToArray(list, cJSON_CreateString(param->name));
+    return schema;
+}
+
+static cJSON *output_names(void)
+{
+    cJSON *schema = schema_type("string"), *list = cJSON_AddArrayToObject(schema, "enum");
+    for (int i = 0; i < KSERVE_OUTPUTS; i++)
+        cJSON_AddItemToArray(list, cJSON_CreateString(kserve_output_name((enum kserve_output)i)));
+    return schema;
+}
+
+static cJSON *datatypes(void)
+{
+    cJSON *schema = schema_type("string"), *list = cJSON_AddArrayToObject(schema, "enum");
+    for (int i = 0; i < TENSOR_TYPES; i++)
+        cJSON_AddItemToArray(list, cJSON_CreateString(kserve_type_name((enum tensor_type)i)));
+    return schema;
+}
+
 /* {"name":"logits","datatype":"FP32","shape":[2,8],"data":[...]}; without data it follows as bytes. */
-static cJSON *tensor_schema(void)
+static cJSON *tensor_schema(cJSON *name)
 {
     static const char *const names[] = {"name", "datatype", "shape"};
     cJSON *schema = schema_type("object"), *fields = cJSON_AddObjectToObject(schema, "properties");
-    cJSON *length = schema_type("integer"), *shape = schema_type("array");
-    cJSON_AddNumberToObject(length, "minimum", 0);
-    cJSON_AddItemToObject(shape, "items", length);
-    cJSON_AddItemToObject(fields, "name", schema_type("string"));
-    cJSON_AddItemToObject(fields, "datatype", schema_type("string"));
-    cJSON_AddItemToObject(fields, "shape", shape);
+    cJSON *length = schema_type("integer");
+    cJSON_AddNumberToObject(length, "minimum", 1);
+    cJSON_AddItemToObject(fields, "name", name);
+    cJSON_AddItemToObject(fields, "datatype", datatypes());
+    cJSON_AddItemToObject(fields, "shape", schema_list_of(length));
     cJSON_AddItemToObject(fields, "parameters", schema_type("object"));
     cJSON_AddItemToObject(fields, "data", schema_type("array"));
     cJSON_AddItemToObject(schema, "required", cJSON_CreateStringArray(names, 3));
     return schema;
 }
 
+/* An output that is asked for. */
 static cJSON *output_schema(void)
 {
     static const char *const names[] = {"name"};
     cJSON *schema = schema_type("object"), *fields = cJSON_AddObjectToObject(schema, "properties");
-    cJSON_AddItemToObject(fields, "name", schema_type("string"));
+    cJSON_AddItemToObject(fields, "name", output_names());
     cJSON_AddItemToObject(fields, "parameters", schema_type("object"));
     cJSON_AddItemToObject(schema, "required", cJSON_CreateStringArray(names, 1));
     return schema;
@@ -274,7 +303,7 @@ cJSON *schema_infer_request(void)
     cJSON *schema = schema_type("object"), *fields = cJSON_AddObjectToObject(schema, "properties");
     cJSON_AddItemToObject(fields, "id", schema_type("string"));
     cJSON_AddItemToObject(fields, "parameters", schema_type("object"));
-    cJSON_AddItemToObject(fields, "inputs", schema_list_of(tensor_schema()));
+    cJSON_AddItemToObject(fields, "inputs", schema_list_of(tensor_schema(input_names())));
     cJSON_AddItemToObject(fields, "outputs", schema_list_of(output_schema()));
     cJSON_AddItemToObject(schema, "required", cJSON_CreateStringArray(names, 1));
     return schema;
@@ -287,7 +316,7 @@ cJSON *schema_infer_answer(void)
     cJSON_AddItemToObject(fields, "model_name", schema_type("string"));
     cJSON_AddItemToObject(fields, "model_version", schema_type("string"));
     cJSON_AddItemToObject(fields, "id", schema_type("string"));
-    cJSON_AddItemToObject(fields, "outputs", schema_list_of(tensor_schema()));
+    cJSON_AddItemToObject(fields, "outputs", schema_list_of(tensor_schema(output_names())));
     cJSON_AddItemToObject(schema, "required", cJSON_CreateStringArray(names, 2));
     return schema;
 }

@@ -159,6 +159,7 @@ enum MHD_Result call_begin(struct http *http, bool admin, struct MHD_Connection 
     *out = call;
     call->admin = admin;
     call->x.plain_errors = pages_is_kserve(url);
+    conn_set_kserve(call->conn, call->x.plain_errors);
     record_begin(call, method);
     bool framed = framing_judge(connection, method, version, &call->close, &call->x.error) == STATUS_OK;
     if (!framed || admission_judge(call, url, method) != STATUS_OK)

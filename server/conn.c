@@ -1,6 +1,7 @@
 #include "server/conn.h"
 
 #include "proto/encode.h"
+#include "proto/kserve_answer.h"
 #include "server/log.h"
 #include "server/watch.h"
 
@@ -20,6 +21,7 @@ struct conn {
     /* guarded by the watch's lock */
     enum conn_phase phase;
     uint64_t since_ns; /* of the phase */
+    bool kserve;       /* the request in CONN_BODY is one of KServe */
     void (*expire)(void *argument);
     void *argument;
     struct conn *previous, *next;
@@ -56,7 +58,9 @@ static void say_timeout(const struct conn *conn)
     error_set(&err, STATUS_TIMEOUT, "timeout", "the %s did not come in %u ms, which is %s",
               in_body ? "body" : "header", conn->conns->timeout_ms[in_body ? CONN_BODY : CONN_HEADER],
               in_body ? "body_timeout_ms" : "header_timeout_ms");
-    size_t length = encode_error(&err, body, sizeof body);
+    bool kserve = in_body && conn->kserve;
+    size_t length =
+        kserve ? kserve_answer_error(&err, body, sizeof body) : encode_error(&err, body, sizeof body);
     int size = snprintf(text, sizeof text,
                         "HTTP/1.1 408 Request Timeout\r\nContent-Type: application/json\r\n"
                         "Connection: close\r\nContent-Length: %zu\r\n\r\n%.*s",
@@ -133,6 +137,15 @@ bool conn_enter(struct conn *conn, enum conn_phase phase)
     }
     watch_unlock(watch);
     return alive;
+}
+
+void conn_set_kserve(struct conn *conn, bool kserve)
+{
+    if (conn->kserve == kserve) /* nobody else writes it */
+        return;
+    watch_lock(conn->conns->watch);
+    conn->kserve = kserve;
+    watch_unlock(conn->conns->watch);
 }
 
 void conn_set_deadline(struct conn *conn, unsigned timeout_ms, void (*expire_call)(void *argument),

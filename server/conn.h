@@ -45,6 +45,9 @@ struct conn *conn_of(struct MHD_Connection *connection);
 /* A phase begins, with its deadline.  Returns false when the connection is gone, and stays so. */
 bool conn_enter(struct conn *conn, enum conn_phase phase);
 
+/* Whether errors sent in CONN_BODY are {"error":"message"}, as KServe has them.  On the I/O thread. */
+void conn_set_kserve(struct conn *conn, bool kserve);
+
 /*
  * Call `expire` when CONN_SAMPLING still lasts in timeout_ms (0: never).  It is called on a thread of its
  * own, and not while conn_enter() is: what was begun before the phase may be ended after it.

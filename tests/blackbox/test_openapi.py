@@ -331,12 +331,16 @@ class Refusals(Answers):
             self.check(sample_operation(), self.sample(bytes(1001), samplerd.JSON, server=server), 413)
 
     def test_too_slow(self):
-        with samplerd.Server("--body-timeout-ms", "100") as server, server.connect() as client:
-            client.http.putrequest("POST", "/sample")
-            client.http.putheader("Content-Type", samplerd.JSON)
-            client.http.putheader("Content-Length", "10")
-            client.http.endheaders(b"{")
-            self.check(sample_operation(), samplerd.Answer(client.http.getresponse()), 408)
+        with samplerd.Server("--body-timeout-ms", "100") as server:
+            for path, _, operation in operations():
+                if "408" not in operation["responses"]:
+                    continue
+                with self.subTest(path=path), server.connect() as client:
+                    client.http.putrequest("POST", path)
+                    client.http.putheader("Content-Type", samplerd.JSON)
+                    client.http.putheader("Content-Length", "10")
+                    client.http.endheaders(b"{")
+                    self.check(operation, samplerd.Answer(client.http.getresponse()), 408)
 
     def test_full(self):
         size = 1 << 20
