@@ -100,6 +100,12 @@ static enum status decode_raw(struct exchange *x, uint64_t seed)
                       &x->error);
 }
 
+static enum status decode_kserve(struct exchange *x, uint64_t seed)
+{
+    struct kserve_body body = {x->body.data, x->length, x->header_length, x->memory};
+    return kserve_decode(&body, &x->arena, &x->lender, seed, &x->request, &x->outputs, &x->error);
+}
+
 static enum status decode_media(struct exchange *x, uint64_t seed)
 {
     if (x->media == MEDIA_RAW || x->media == MEDIA_NPY)
@@ -109,8 +115,7 @@ static enum status decode_media(struct exchange *x, uint64_t seed)
     if (x->media == MEDIA_JSON)
         return decode_json(x, seed);
     if (x->media == MEDIA_KSERVE)
-        return kserve_decode(x->body.data, x->length, x->header_length, &x->arena, &x->lender, seed,
-                             &x->request, &x->outputs, &x->error);
+        return decode_kserve(x, seed);
     return safetensors_decode(x->body.data, x->length, &x->arena, &x->lender, seed, &x->request, &x->error);
 }
 

@@ -47,8 +47,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *body = malloc(size + NUMBERS_PADDING); /* one that is full up to what may be looked at */
     memcpy(body, data + sizeof header, size);
     memset(body + size, '1', NUMBERS_PADDING);
-    enum status status = kserve_decode(body, size, header == UINT16_MAX ? KSERVE_ALL_JSON : header, &arena,
-                                       &lender.lender, 1, &request, &outputs, &err);
+    enum status status = kserve_decode(
+        &(struct kserve_body){body, size, header == UINT16_MAX ? KSERVE_ALL_JSON : header, NULL}, &arena,
+        &lender.lender, 1, &request, &outputs, &err);
     fuzz_require(lender.bytes <= 4 * size + 4, "loans for the body's numbers");
     if (status == STATUS_OK) {
         fuzz_check_request(&request);
