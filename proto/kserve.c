@@ -45,6 +45,24 @@ static enum status place_inputs(struct kserve_header *h, const char *data, size_
     return STATUS_OK;
 }
 
+static enum status no_memory_shared(const char *name, struct error *err)
+{
+    return error_set(err, STATUS_INVALID, "unknown_parameter",
+                     "%.64s is in shared memory; system_shared_memory is off", name);
+}
+
+static enum status fetch(const struct kserve_input *in, struct kserve_memory *memory, void *out,
+                         struct error *err)
+{
+    struct kserve_place place = {in->region, in->offset, in->bytes};
+    struct kserve_pin pin;
+    if (memory->pin(memory, &place, &pin, err) != STATUS_OK)
+        return err->status;
+    enum status status = memory->read(&pin, out, err);
+    memory->unpin(memory, &pin);
+    return status;
+}
+
 /* Inputs in shared memory, as one loan with room to align each. */
 static enum status fetch_inputs(struct kserve_header *h, struct kserve_memory *memory, struct lender *lender,
                                 struct error *err)
@@ -54,9 +72,7 @@ static enum status fetch_inputs(struct kserve_header *h, struct kserve_memory *m
         if (in->region == NULL)
             continue;
         if (memory == NULL)
-            return error_set(err, STATUS_INVALID, "unknown_parameter",
-                             "the input %.64s is in shared memory; system_shared_memory is off",
-                             in->tensor.name);
+            return no_memory_shared(in->tensor.name, err);
         if (check_size(in, &bytes, err) != STATUS_OK)
             return err->status;
         if (__builtin_add_overflow(room, bytes, &room) ||
@@ -69,8 +85,7 @@ static enum status fetch_inputs(struct kserve_header *h, struct kserve_memory *m
     for (struct kserve_input *in = h->inputs; in < h->inputs + h->num_inputs; in++) {
         if (in->region == NULL)
             continue;
-        struct kserve_place place = {in->region, in->offset, in->bytes};
-        if (memory->read(memory, &place, loan + used, err) != STATUS_OK)
+        if (fetch(in, memory, loan + used, err) != STATUS_OK)
             return err->status;
         in->tensor.data = loan + used;
         used += (in->bytes + SHARED_ALIGNMENT - 1) / SHARED_ALIGNMENT * SHARED_ALIGNMENT;
@@ -150,7 +165,6 @@ static enum status choose_outputs(const struct kserve_header *h, struct sample_r
                                   struct kserve_outputs *outputs, struct error *err)
 {
     bool wanted[KSERVE_OUTPUTS] = {false};
-    *outputs = (struct kserve_outputs){.count = 0};
     if (h->num_asked == 0) {
         choose_implied(h, r, outputs);
         return STATUS_OK;
@@ -174,10 +188,41 @@ static enum status choose_outputs(const struct kserve_header *h, struct sample_r
     return STATUS_OK;
 }
 
+/* Take the places into use that outputs go to, each of which has room for its output. */
+static enum status pin_outputs(const struct kserve_header *h, struct kserve_memory *memory,
+                               const struct sample_request *r, struct kserve_outputs *outputs,
+                               struct error *err)
+{
+    for (size_t i = 0; i < h->num_asked; i++) {
+        const struct kserve_place *place = &h->asked[i].place;
+        size_t bytes = kserve_output_bytes(r, outputs->list[i]);
+        if (place->region == NULL)
+            continue;
+        if (memory == NULL)
+            return no_memory_shared(h->asked[i].name, err);
+        if (bytes > place->bytes)
+            return error_set(err, STATUS_INVALID, "out_of_range",
+                             "the output %.64s has %zu bytes; its shared_memory_byte_size is %zu",
+                             h->asked[i].name, bytes, place->bytes);
+        if (memory->pin(memory, place, &outputs->shared[i], err) != STATUS_OK)
+            return err->status;
+    }
+    return STATUS_OK;
+}
+
+void kserve_unpin(struct kserve_outputs *outputs, struct kserve_memory *memory)
+{
+    for (size_t i = 0; i < outputs->count; i++)
+        if (outputs->shared[i].region != NULL)
+            memory->unpin(memory, &outputs->shared[i]);
+    outputs->count = 0;
+}
+
 enum status kserve_decode(const struct kserve_body *body, struct arena *arena, struct lender *lender,
                           uint64_t fresh_seed, struct sample_request *out, struct kserve_outputs *outputs,
                           struct error *err)
 {
+    *outputs = (struct kserve_outputs){.count = 0};
     size_t length = body->length, bytes = body->header_length;
     if (bytes == KSERVE_ALL_JSON)
         bytes = length;
@@ -201,6 +246,8 @@ enum status kserve_decode(const struct kserve_body *body, struct arena *arena, s
         status = set_all(h, arena, lender, fresh_seed, out, err);
     if (status == STATUS_OK)
         status = choose_outputs(h, out, outputs, err);
+    if (status == STATUS_OK)
+        status = pin_outputs(h, body->memory, out, outputs, err);
 
 free_header:
     free(texts);

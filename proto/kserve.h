@@ -8,19 +8,6 @@
 /* Of a request without Inference-Header-Content-Length: all of it is JSON. */
 #define KSERVE_ALL_JSON SIZE_MAX
 
-/* Bytes of a region of memory that a client shares with the server. */
-struct kserve_place {
-    const char *region;
-    size_t offset, bytes;
-};
-
-/* Where those are read, by whoever has the regions. */
-struct kserve_memory {
-    /* Copy the bytes of a place.  Errors: STATUS_INVALID when they are not there, or no longer. */
-    enum status (*read)(struct kserve_memory *memory, const struct kserve_place *place, void *out,
-                        struct error *err);
-};
-
 /* A body, and what else is needed to read it. */
 struct kserve_body {
     const char *bytes; /* [length], and NUMBERS_PADDING more may be looked at */
@@ -39,7 +26,7 @@ struct kserve_body {
  *            INT64 ids as int32
  *   out      written on STATUS_OK; a view of body, arena and loans
  *   outputs  what to answer: what was asked for or, without `outputs`, token_ids, seed and whatever the
- *            parameters imply
+ *            parameters imply.  To be given to kserve_unpin(), after an error too
  *
  * Inputs are parameters of the table by their names (tensors.h); a parameter of one value can also stand in
  * the request's `parameters`.  Those of Triton that schedule or name a sequence mean nothing here and are
@@ -52,5 +39,8 @@ struct kserve_body {
 enum status kserve_decode(const struct kserve_body *body, struct arena *arena, struct lender *lender,
                           uint64_t fresh_seed, struct sample_request *out, struct kserve_outputs *outputs,
                           struct error *err);
+
+/* Let go of the shared memory that outputs would go to. */
+void kserve_unpin(struct kserve_outputs *outputs, struct kserve_memory *memory);
 
 #endif

@@ -66,12 +66,6 @@ static enum status read_objects(struct reading *q, enum status (*object)(struct 
     }
 }
 
-/* What would be read or written elsewhere. */
-static bool is_shared_memory(const char *key)
-{
-    return strncmp(key, "shared_memory_", strlen("shared_memory_")) == 0;
-}
-
 /* ---- data as JSON ---- */
 
 /* The field's name in the table, which outlives the request's texts. */
@@ -234,8 +228,12 @@ static enum status read_output_parameter(struct json_reader *r, const char *key,
 {
     struct reading *q = (struct reading *)r;
     struct kserve_asked *asked = out;
-    if (is_shared_memory(key))
-        return fail(q, "an output to shared memory, which is not served here,");
+    if (strcmp(key, "shared_memory_region") == 0)
+        return json_reader_string(r, &asked->place.region);
+    if (strcmp(key, "shared_memory_offset") == 0)
+        return json_reader_size(r, &asked->place.offset);
+    if (strcmp(key, "shared_memory_byte_size") == 0)
+        return json_reader_size(r, &asked->place.bytes);
     if (strcmp(key, "classification") == 0)
         return fail(q, "classification, which is not served here; top_token_ids has the likeliest,");
     if (strcmp(key, "binary_data") != 0)

@@ -21,7 +21,8 @@ struct kserve_asked {
     const char *name; /* of an output, which is known */
     bool says;        /* whether it is to be binary, */
     bool binary;
-    bool has_parameters; /* read so far */
+    struct kserve_place place; /* where it goes, unless region is NULL */
+    bool has_parameters;       /* read so far */
 };
 
 struct kserve_header {

@@ -51,6 +51,7 @@ void exchange_init(struct exchange *x, struct buffers *buffers, size_t max_answe
 void exchange_fini(struct exchange *x)
 {
     sampler_result_fini(&x->result);
+    kserve_unpin(&x->outputs, x->memory);
     arena_fini(&x->arena);
     return_loans(x);
     buffers_give(x->buffers, &x->body);
@@ -220,6 +221,9 @@ static enum status encode(struct exchange *x)
         return x->error.status;
     x->answer_length = write_answer(x, x->answer.data);
     assert(x->answer_length <= bound);
+    if (x->media == MEDIA_KSERVE)
+        return kserve_answer_share(&x->request, &x->outputs, x->memory, x->answer.data + x->answer_length,
+                                   &x->error);
     return STATUS_OK;
 }
 

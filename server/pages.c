@@ -87,7 +87,7 @@ static enum MHD_Result respond_document(struct call *call, char *text)
 
 static enum MHD_Result kserve_server(struct call *call)
 {
-    return respond_document(call, kserve_meta_server());
+    return respond_document(call, kserve_meta_server(http_options(call->http)->shm != NULL));
 }
 
 static enum MHD_Result kserve_model(struct call *call)

@@ -59,7 +59,7 @@ static size_t find(const struct shm *shm, const char *name)
     return i;
 }
 
-static void unpin(struct shm *shm, struct region *region)
+static void release(struct shm *shm, struct region *region)
 {
     pthread_mutex_lock(&shm->mutex);
     bool last = --region->pins == 0;
@@ -82,52 +82,70 @@ static enum status shrunk(const struct region *region, struct error *err)
 
 /* ---- for decoders ---- */
 
-/* The region, whose bytes [offset, offset + bytes) are wanted, in use until unpin(). */
-static void *pin(struct kserve_memory *memory, const struct kserve_place *place, struct error *err)
+static enum status pin(struct kserve_memory *memory, const struct kserve_place *place, struct kserve_pin *out,
+                       struct error *err)
 {
     struct shm *shm = (struct shm *)memory;
+    size_t end;
+    enum status status = STATUS_OK;
     pthread_mutex_lock(&shm->mutex);
-    size_t i = find(shm, place->region), end;
+    size_t i = find(shm, place->region);
     struct region *region = i < shm->count ? shm->regions[i] : NULL;
-    bool fits = region != NULL && !__builtin_add_overflow(place->offset, place->bytes, &end) &&
-                end <= region->byte_size;
-    if (fits)
+    if (region == NULL)
+        status = unknown(place->region, err);
+    else if (__builtin_add_overflow(place->offset, place->bytes, &end) || end > region->byte_size)
+        status = error_set(err, STATUS_INVALID, "out_of_range",
+                           "%zu bytes at %zu are not in the shared memory region %.80s, which has %zu",
+                           place->bytes, place->offset, place->region, region->byte_size);
+    else {
         region->pins++;
-    else if (region == NULL)
-        unknown(place->region, err);
-    else
-        error_set(err, STATUS_INVALID, "out_of_range",
-                  "%zu bytes at %zu are not in the shared memory region %.80s, which has %zu", place->bytes,
-                  place->offset, place->region, region->byte_size);
+        *out = (struct kserve_pin){region, {region->name, place->offset, place->bytes}};
+    }
     pthread_mutex_unlock(&shm->mutex);
-    return fits ? region : NULL;
+    return status;
 }
 
-static enum status read_pinned(const struct region *region, size_t offset, size_t bytes, char *out,
-                               struct error *err)
+static void unpin(struct kserve_memory *memory, struct kserve_pin *pin)
 {
-    for (size_t at = region->offset + offset; bytes > 0;) {
-        ssize_t n = pread(region->fd, out, bytes, (off_t)at);
+    release((struct shm *)memory, pin->region);
+    pin->region = NULL;
+}
+
+static enum status read_pinned(const struct kserve_pin *pin, void *out, struct error *err)
+{
+    const struct region *region = pin->region;
+    size_t at = region->offset + pin->place.offset;
+    for (size_t done = 0; done < pin->place.bytes;) {
+        ssize_t n = pread(region->fd, (char *)out + done, pin->place.bytes - done, (off_t)(at + done));
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
             return shrunk(region, err);
-        at += (size_t)n;
-        out += n;
-        bytes -= (size_t)n;
+        done += (size_t)n;
     }
     return STATUS_OK;
 }
 
-static enum status read_place(struct kserve_memory *memory, const struct kserve_place *place, void *out,
-                              struct error *err)
+/* What is written behind the end would make the object grow. */
+static enum status write_pinned(const struct kserve_pin *pin, const void *data, size_t bytes,
+                                struct error *err)
 {
-    struct region *region = pin(memory, place, err);
-    if (region == NULL)
-        return err->status;
-    enum status status = read_pinned(region, place->offset, place->bytes, out, err);
-    unpin((struct shm *)memory, region);
-    return status;
+    const struct region *region = pin->region;
+    size_t at = region->offset + pin->place.offset;
+    struct stat object;
+    if (fstat(region->fd, &object) != 0 || at + bytes > (uint64_t)object.st_size)
+        return shrunk(region, err);
+    for (size_t done = 0; done < bytes;) {
+        ssize_t n = pwrite(region->fd, (const char *)data + done, bytes - done, (off_t)(at + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return error_set(err, STATUS_INVALID, "out_of_range",
+                             "cannot write to the shared memory region %.80s: %s", region->name,
+                             strerror(errno));
+        done += (size_t)n;
+    }
+    return STATUS_OK;
 }
 
 struct kserve_memory *shm_memory(struct shm *shm)
@@ -143,7 +161,7 @@ enum status shm_create(struct shm **out, struct error *err)
     if (shm == NULL)
         return error_set(err, STATUS_NO_MEMORY, "no_memory", "cannot allocate the list of regions");
     pthread_mutex_init(&shm->mutex, NULL);
-    shm->memory.read = read_place;
+    shm->memory = (struct kserve_memory){pin, unpin, read_pinned, write_pinned};
     *out = shm;
     return STATUS_OK;
 }
@@ -171,7 +189,9 @@ static enum status open_object(struct region *region, struct error *err)
     if (!is_key(region->key))
         return error_set(err, STATUS_INVALID, "out_of_range",
                          "key is \"%.80s\"; it must be \"/\" and a name without a slash", region->key);
-    region->fd = shm_open(region->key, O_RDONLY, 0);
+    region->fd = shm_open(region->key, O_RDWR, 0);
+    if (region->fd < 0 && errno == EACCES)
+        region->fd = shm_open(region->key, O_RDONLY, 0); /* for inputs alone */
     if (region->fd < 0)
         return error_set(err, STATUS_INVALID, "not_found", "cannot open the shared memory object %.80s: %s",
                          region->key, strerror(errno));
@@ -231,7 +251,7 @@ void shm_unregister(struct shm *shm, const char *name)
 {
     struct region *region;
     while ((region = take_out(shm, name)) != NULL)
-        unpin(shm, region);
+        release(shm, region);
 }
 
 /* ---- status ---- */

@@ -268,7 +268,7 @@ static const struct {
     {REQUEST(LOGITS, ",\"outputs\":[{\"name\":\"seed\",\"parameters\":{\"classification\":3}}]"), 0, BROKEN,
      "classification"},
     {REQUEST(LOGITS, ",\"outputs\":[{\"name\":\"seed\",\"parameters\":{\"shared_memory_region\":\"a\"}}]"), 0,
-     BROKEN, "shared memory"},
+     "unknown_parameter", "shared memory"},
     {REQUEST(LOGITS, ",\"outputs\":[{\"name\":\"seed\",\"parameters\":{\"binary_data\":\"true\"}}]"), 0,
      BROKEN, "true or false is missing"},
     {REQUEST(LOGITS, ",\"outputs\":[{\"name\":\"top_probs\"}]"), 0, "missing_parameter",
