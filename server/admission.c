@@ -53,12 +53,18 @@ static enum status judge_header_length(struct call *call)
 /* Of an infer request the path says what it is; its clients send any Content-Type, or none. */
 static enum status judge_kserve(struct call *call)
 {
-    const char *coding = header(call->connection, MHD_HTTP_HEADER_CONTENT_ENCODING);
     call->x.media = MEDIA_KSERVE;
-    if (coding != NULL && strcasecmp(coding, "identity") != 0)
-        return error_set(&call->x.error, STATUS_UNSUPPORTED, "unsupported_media_type",
-                         "Content-Encoding is %.40s; bodies are taken as they are", coding);
     return judge_header_length(call);
+}
+
+/* Compressed bytes could pass for raw logits. */
+static enum status judge_coding(struct call *call)
+{
+    const char *coding = header(call->connection, MHD_HTTP_HEADER_CONTENT_ENCODING);
+    if (coding == NULL || strcasecmp(coding, "identity") == 0)
+        return STATUS_OK;
+    return error_set(&call->x.error, STATUS_UNSUPPORTED, "unsupported_media_type",
+                     "Content-Encoding is %.40s; bodies are taken as they are", coding);
 }
 
 static enum status judge_media(struct call *call)
@@ -175,7 +181,8 @@ enum status admission_judge(struct call *call, const char *url, const char *meth
         return STATUS_OK;
     if (!call->sample)
         return judge_length(call);
-    if (judge_media(call) != STATUS_OK || judge_accept(call) != STATUS_OK || judge_timeout(call) != STATUS_OK)
+    if (judge_coding(call) != STATUS_OK || judge_media(call) != STATUS_OK ||
+        judge_accept(call) != STATUS_OK || judge_timeout(call) != STATUS_OK)
         return err->status;
     return judge_length(call);
 }

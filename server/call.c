@@ -82,7 +82,7 @@ static bool try_here(struct call *call)
     struct sampler *sampler = http_borrow_sampler(call->http);
     if (sampler == NULL)
         return false;
-    bool ready = exchange_try(&call->x, sampler);
+    bool ready = exchange_try(&call->x, sampler, http_in_flight(call->http) == 1);
     http_return_sampler(call->http, sampler);
     return ready;
 }

@@ -268,7 +268,11 @@ bool exchange_expire(struct exchange *x, struct pool *pool)
     return true;
 }
 
-/* Waking a worker and being woken again takes about as long as this. */
+/*
+ * Waking a worker and being woken again takes about as long as this.  Where other requests are under way the
+ * thread has better to do: it takes in their bodies while a worker samples.
+ */
+#define BUSY_US             5.0
 #define HANDOVER_US         20.0
 #define HANDOVER_JSON_BYTES ((size_t)16 << 10)
 
@@ -282,12 +286,12 @@ static size_t json_bytes(const struct exchange *x)
                                            : 0;
 }
 
-bool exchange_try(struct exchange *x, struct sampler *sampler)
+bool exchange_try(struct exchange *x, struct sampler *sampler, bool alone)
 {
     if (json_bytes(x) > HANDOVER_JSON_BYTES)
         return false;
     decode_once(x);
-    if (x->status == STATUS_OK && sampler_cost_us(&x->request) > HANDOVER_US)
+    if (x->status == STATUS_OK && sampler_cost_us(&x->request) > (alone ? HANDOVER_US : BUSY_US))
         return false;
     for (size_t row = 0; x->status == STATUS_OK && row < x->request.batch_size; row++)
         run_row(&x->job, row, sampler);

@@ -1,4 +1,4 @@
-/* Counting, the exposition, and that the README shows the table as it is. */
+/* Counting, the exposition, and that docs/operations.md shows the table as it is. */
 #include "core/request.h"
 #include "server/exchange.h"
 #include "server/exposition.h"
@@ -75,13 +75,13 @@ START_TEST(readme_shows_the_table)
 {
     char *table = NULL, *readme = calloc(1, 1 << 20);
     size_t length;
-    FILE *out = open_memstream(&table, &length), *file = fopen("README.md", "rb");
-    ck_assert_msg(file != NULL, "cannot open README.md; run from the top folder");
+    FILE *out = open_memstream(&table, &length), *file = fopen("docs/operations.md", "rb");
+    ck_assert_msg(file != NULL, "cannot open docs/operations.md; run from the top folder");
     ck_assert_uint_gt(fread(readme, 1, (1 << 20) - 1, file), 0);
     fclose(file);
     exposition_print_table(out);
     fclose(out);
-    ck_assert_msg(strstr(readme, table) != NULL, "README.md must hold this table:\n%s", table);
+    ck_assert_msg(strstr(readme, table) != NULL, "docs/operations.md must hold this table:\n%s", table);
     free(table);
     free(readme);
 }

@@ -1,4 +1,4 @@
-"""The program around the sampler: command line, pages, sockets, shutdown, and the README's examples."""
+"""The program around the sampler: command line, pages, sockets and shutdown."""
 
 import http.client
 import json
@@ -273,34 +273,6 @@ class Log(unittest.TestCase):
         process.terminate()
         self.assertEqual(process.wait(samplerd.START_SECONDS), 0)
         process.stdout.close()
-
-
-def readme_examples():
-    """(command, answer) of each ```sh block with curl whose answer is shown: in a ```json block right
-    behind it, or in the block itself as lines that begin with a brace."""
-    readme = samplerd.ROOT / "README.md"
-    text = readme.read_text() if readme.exists() else ""
-    for block, shown in re.findall(r"^```sh\n(.*?)^```\n(?:\s*```json\n(.*?)^```)?", text, re.M | re.S):
-        lines = block.splitlines()
-        inside = [n for n, line in enumerate(lines) if line.startswith("{")]
-        if inside:
-            shown, block = "\n".join(lines[inside[0]:]), "\n".join(lines[:inside[0]])
-        if "curl" in block and shown:
-            yield block, shown
-
-
-class Readme(unittest.TestCase):
-    def test_examples(self):
-        examples = list(readme_examples())
-        if not examples:
-            self.skipTest("README.md shows no answer of curl")
-        with samplerd.Server() as server:
-            for command, shown in examples:
-                with self.subTest(command=command):
-                    command = command.replace("127.0.0.1:8090", f"127.0.0.1:{server.port}")
-                    done = subprocess.run(["sh", "-ec", command], capture_output=True, text=True, check=False,
-                                          timeout=samplerd.ANSWER_SECONDS, cwd=samplerd.ROOT)
-                    self.assertEqual(json.loads(done.stdout), json.loads(shown), done.stderr)
 
 
 if __name__ == "__main__":

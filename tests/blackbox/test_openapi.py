@@ -1,0 +1,361 @@
+"""What the OpenAPI document says, the server does: each path, method, form of request and refusal in it."""
+
+import gzip
+import json
+import re
+import struct
+import tempfile
+import unittest
+
+import server as samplerd
+from test_wire import NPY, SAFETENSORS, npy, safetensors
+
+DOCUMENT = json.loads((samplerd.ROOT / "proto" / "openapi.json").read_text())
+METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
+HEALTH = ("/livez", "/readyz", "/healthz", "/v2/health/live", "/v2/health/ready")
+ROWS = [[10.0, 8.0, 6.0, 3.0], [0.5, 0.25, 1.0, -2.0]]
+FLOATS = samplerd.pack_rows(ROWS)
+
+
+def setUpModule():
+    global SERVER
+    SERVER = samplerd.Server()
+    unittest.addModuleCleanup(SERVER.__exit__)
+
+
+# ---- the document ----
+
+def resolved(node):
+    """What a $ref points at."""
+    while "$ref" in node:
+        target = DOCUMENT
+        for key in node["$ref"].removeprefix("#/").split("/"):
+            target = target[key.replace("~1", "/").replace("~0", "~")]
+        node = target
+    return node
+
+
+def operations():
+    """(path, method, operation) of each."""
+    for path, item in DOCUMENT["paths"].items():
+        for method in METHODS:
+            if method in item:
+                yield path, method, item[method]
+
+
+def sample_operation():
+    return DOCUMENT["paths"]["/sample"]["post"]
+
+
+def fields_of(place):
+    return [field for field in map(resolved, sample_operation()["parameters"]) if field["in"] == place]
+
+
+def request_fields():
+    return resolved(sample_operation()["requestBody"]["content"][samplerd.JSON]["schema"])["properties"]
+
+
+# ---- JSON Schema, as far as the document goes ----
+
+TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
+NOTES = {"description", "contentEncoding"}
+
+
+def is_type(value, name):
+    if name in ("integer", "number"):
+        whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+        return not isinstance(value, bool) and (whole or (name == "number" and isinstance(value, float)))
+    return isinstance(value, TYPES[name])
+
+
+def as_list(value):
+    return value if isinstance(value, list) else [value]
+
+
+RULES = {
+    "type": lambda value, names: any(is_type(value, name) for name in as_list(names)),
+    "enum": lambda value, words: value in words,
+    "anyOf": lambda value, choices: any(fits(value, choice) for choice in choices),
+    "minimum": lambda value, least: not is_type(value, "number") or value >= least,
+    "maximum": lambda value, most: not is_type(value, "number") or value <= most,
+    "maxLength": lambda value, most: not isinstance(value, str) or len(value) <= most,
+    "pattern": lambda value, pattern: not isinstance(value, str) or re.search(pattern, value) is not None,
+    "items": lambda value, item: not isinstance(value, list) or all(fits(v, item) for v in value),
+    "contains": lambda value, item: not isinstance(value, list) or any(fits(v, item) for v in value),
+    "minItems": lambda value, least: not isinstance(value, list) or len(value) >= least,
+    "maxItems": lambda value, most: not isinstance(value, list) or len(value) <= most,
+    "uniqueItems": lambda value, _: not isinstance(value, list) or len(set(map(str, value))) == len(value),
+    "required": lambda value, names: not isinstance(value, dict) or all(name in value for name in names),
+    "properties": lambda value, fields: not isinstance(value, dict) or all(
+        fits(value[name], schema) for name, schema in fields.items() if name in value),
+}
+
+
+def fits(value, schema):
+    """Whether a value is what a schema describes."""
+    schema = resolved(schema)
+    for name, rule in schema.items():
+        if name == "additionalProperties":
+            assert rule is False
+            if isinstance(value, dict) and not value.keys() <= schema["properties"].keys():
+                return False
+        elif name not in NOTES and not RULES[name](value, rule):
+            return False
+    return True
+
+
+def some_value(schema):
+    """A small value that a schema allows."""
+    schema = resolved(schema)
+    if "anyOf" in schema:
+        return some_value(schema["anyOf"][0])
+    if "enum" in schema:
+        return schema["enum"][-1]
+    name = as_list(schema["type"])[0]
+    if name == "array":
+        return [some_value(schema["items"])]
+    return {"integer": max(1, schema.get("minimum", 1)), "number": 0.5, "boolean": True, "string": "7"}[name]
+
+
+class Answers(unittest.TestCase):
+    def check(self, operation, answer, status=None):
+        """An answer's status, content type, headers and body are documented; its status may be told."""
+        if status is not None:
+            self.assertEqual(answer.status, status, answer.body)
+        self.assertIn(str(answer.status), operation["responses"], answer.body)
+        response = resolved(operation["responses"][str(answer.status)])
+        media = answer.headers["Content-Type"].split(";")[0]
+        self.assertIn(media, response["content"])
+        schema = response["content"][media]["schema"]
+        if media == samplerd.JSON:
+            self.assertTrue(fits(answer.json(), schema), answer.body)
+        elif media == "text/plain":
+            self.assertTrue(fits(answer.body.decode(), schema))
+        if answer.status != 200:
+            for name, header in response.get("headers", {}).items():
+                text = answer.headers[name]
+                self.assertIsNotNone(text, name)
+                self.assertTrue(fits(int(text) if header["schema"]["type"] == "integer" else text,
+                                     header["schema"]), (name, text))
+
+    def sample(self, body, media, query="", server=None, **headers):
+        with (server or SERVER).connect() as client:
+            return client.request("POST", "/sample" + query, body, media, **headers)
+
+
+class Document(unittest.TestCase):
+    def test_it_is_what_is_served(self):
+        with SERVER.connect() as client:
+            self.assertEqual(client.request("GET", "/openapi.json").sampled(), DOCUMENT)
+
+    def test_its_version(self):
+        self.assertEqual(DOCUMENT["openapi"], "3.1.0")
+        self.assertEqual(DOCUMENT["info"]["version"], (samplerd.ROOT / "VERSION").read_text().strip())
+
+    def test_names_are_unique(self):
+        names = [operation["operationId"] for _, _, operation in operations()]
+        self.assertEqual(len(set(names)), len(names))
+
+    def test_references_lead_somewhere(self):
+        def walk(node):
+            if isinstance(node, dict):
+                if "$ref" in node:
+                    self.assertIsInstance(resolved(node), dict)
+                for value in node.values():
+                    walk(value)
+            elif isinstance(node, list):
+                for value in node:
+                    walk(value)
+        walk(DOCUMENT)
+
+    def test_schemes_are_defined(self):
+        schemes = DOCUMENT["components"]["securitySchemes"]
+        for choice in DOCUMENT["security"]:
+            for name in choice:
+                self.assertIn(name, schemes)
+
+
+class Operations(Answers):
+    def test_every_page(self):
+        for path, method, operation in operations():
+            if method == "get":
+                with self.subTest(path=path), SERVER.connect() as client:
+                    self.check(operation, client.request("GET", path), 200)
+
+    def test_every_example(self):
+        for path, method, operation in operations():
+            for media, form in operation.get("requestBody", {}).get("content", {}).items():
+                examples = {name: example["value"] for name, example in form.get("examples", {}).items()}
+                if "example" in form:
+                    examples["example"] = form["example"]
+                for name, value in examples.items():
+                    with self.subTest(path=path, example=name), SERVER.connect() as client:
+                        self.assertTrue(fits(value, form["schema"]))
+                        body = json.dumps(value).encode()
+                        self.check(operation, client.request(method.upper(), path, body, media), 200)
+
+    def test_other_methods(self):
+        for path, item in DOCUMENT["paths"].items():
+            for method in METHODS:
+                if method in item or method == "head":
+                    continue
+                with self.subTest(path=path, method=method), SERVER.connect() as client:
+                    answer = client.request(method.upper(), path)
+                    self.assertEqual(answer.status, 405)
+                    allowed = re.split(r",\s*", answer.headers["Allow"])
+                    self.assertLessEqual({name.upper() for name in METHODS if name in item}, set(allowed))
+
+    def test_a_token(self):
+        """Pages are open or not as the document says."""
+        with open_with_token() as server:
+            for path, method, operation in operations():
+                with self.subTest(path=path), server.connect() as client:
+                    is_open = operation.get("security", DOCUMENT["security"]) == []
+                    self.assertEqual(is_open, path in HEALTH)
+                    self.check(operation, client.request(method.upper(), path), 200 if is_open else 401)
+
+
+def open_with_token():
+    """A server that asks for a token."""
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write("sesame-and-more-than-that\n")
+        file.flush()
+        return samplerd.Server("--token-file", file.name)
+
+
+class Sample(Answers):
+    def test_every_form_of_body(self):
+        """Each media type of the document, with the same rows, gives the same answer."""
+        bodies = {
+            samplerd.JSON: (json.dumps({"logits": ROWS, "temperature": 1, "seed": 7}).encode(), ""),
+            samplerd.RAW: (FLOATS, "?vocab_size=4&temperature=1&seed=7"),
+            NPY: (npy(FLOATS, [2, 4], "f32"), "?temperature=1&seed=7"),
+            SAFETENSORS: (safetensors({"logits": ("F32", [2, 4], FLOATS)}, {"temperature": "1", "seed": "7"}), ""),
+        }
+        self.assertEqual(sample_operation()["requestBody"]["content"].keys(), bodies.keys())
+        answers = set()
+        for media, (body, query) in bodies.items():
+            with self.subTest(media=media):
+                answer = self.sample(body, media, query)
+                self.check(sample_operation(), answer, 200)
+                answers.add(answer.body)
+        self.assertEqual(len(answers), 1)
+
+    def test_every_form_of_answer(self):
+        for media in resolved(sample_operation()["responses"]["200"])["content"]:
+            with self.subTest(media=media):
+                answer = self.sample(json.dumps({"logits": ROWS, "seed": 7}).encode(), samplerd.JSON, Accept=media)
+                self.check(sample_operation(), answer, 200)
+                self.assertEqual(answer.headers["Content-Type"], media)
+                if media == samplerd.RAW:
+                    self.assertEqual(struct.unpack("<2i", answer.body), (0, 2))
+                    self.assertEqual(answer.headers["X-Samplerd-Seed"], "7")
+
+    def test_every_field_of_json(self):
+        for name, schema in request_fields().items():
+            for choice in resolved(schema).get("anyOf", [schema]):
+                if resolved(choice).get("type") == "object":
+                    continue  # packed logits: an example shows them
+                request = {"logits": [0.5], name: some_value(choice)}
+                if request["logits"] == [[[0.5]]]:
+                    request["mix"] = [1]
+                with self.subTest(name=name, request=request):
+                    self.assertTrue(fits(request[name], schema))
+                    self.check(sample_operation(), self.sample(json.dumps(request).encode(), samplerd.JSON), 200)
+
+    def test_every_field_of_a_query(self):
+        for field in fields_of("query"):
+            with self.subTest(name=field["name"]):
+                value = some_value(field["schema"])
+                query = {"vocab_size": 1, field["name"]: value}
+                width = 2 if query.get("dtype") in ("f16", "bf16") else 4
+                answer = self.sample(bytes(width), samplerd.RAW, "?" + samplerd.query_text(query))
+                self.check(sample_operation(), answer, 200)
+
+    def test_every_header(self):
+        for field in fields_of("header"):
+            with self.subTest(name=field["name"]):
+                answer = self.sample(FLOATS, samplerd.RAW, "?vocab_size=4", **{field["name"]: "60000"})
+                self.check(sample_operation(), answer, 200)
+
+    def test_what_no_schema_allows_is_refused(self):
+        for name, value in (("n", 0), ("n", 1025), ("top_p", 1.5), ("top_p", -0.5), ("seed", -1), ("seed", "x"),
+                            ("mix", []), ("mix", [3.5e38]), ("id", 7), ("id", "a\0"), ("logprobs", 1),
+                            ("logprobs_mode", "no"), ("candidate_ids", [-1]), ("candidate_ids", [[2**31]]),
+                            ("bias", "no"), ("logits", [[[[1]]]]), ("logits", []), ("logits", [None]),
+                            ("logits", {"b64": "AAAAAA==", "dtype": "f64", "shape": [1]}), ("junk", 1)):
+            with self.subTest(name=name, value=value):
+                request = {"logits": [0.5], name: value}
+                self.assertFalse(fits(request, {"$ref": "#/components/schemas/SampleRequest"}))
+                self.check(sample_operation(), self.sample(json.dumps(request).encode(), samplerd.JSON),
+                           422 if value == [None] else 400)
+
+
+class Refusals(Answers):
+    """Each refusal that can be had at will; 500 and 504 cannot."""
+
+    def test_each(self):
+        good = json.dumps({"logits": [1, 2]}).encode()
+        for status, body, media, headers in (
+                (400, b"{", samplerd.JSON, {}),
+                (400, good, samplerd.JSON, {"X-Request-Timeout-Ms": "0"}),
+                (406, good, samplerd.JSON, {"Accept": "text/html"}),
+                (415, good, "text/plain", {}),
+                (415, good, None, {}),
+                (415, good, samplerd.JSON, {"Content-Encoding": "gzip"}),
+                (422, b'{"logits":[null,null]}', samplerd.JSON, {})):
+            with self.subTest(status=status):
+                self.check(sample_operation(), self.sample(body, media, **headers), status)
+
+    def test_compressed_logits(self):
+        """Whose length could be that of raw logits."""
+        data = gzip.compress(FLOATS)
+        data += bytes(-len(data) % 4)
+        for coding, status in (("gzip", 415), ("identity", 200)):
+            answer = self.sample(data if status != 200 else FLOATS, samplerd.RAW, "?vocab_size=1",
+                                 **{"Content-Encoding": coding})
+            self.check(sample_operation(), answer, status)
+
+    def test_infer(self):
+        path = "/v2/models/sampler/infer"
+        operation = DOCUMENT["paths"][path]["post"]
+        for status, body, headers in (
+                (400, b"{", {}),
+                (400, b"{}", {"Inference-Header-Content-Length": "3"}),
+                (415, b"{}", {"Content-Encoding": "gzip"})):
+            with self.subTest(status=status), SERVER.connect() as client:
+                self.check(operation, client.request("POST", path, body, samplerd.JSON, **headers), status)
+
+    def test_too_large(self):
+        with samplerd.Server("--max-body-bytes", "1000") as server:
+            self.check(sample_operation(), self.sample(bytes(1001), samplerd.JSON, server=server), 413)
+
+    def test_too_slow(self):
+        with samplerd.Server("--body-timeout-ms", "100") as server, server.connect() as client:
+            client.http.putrequest("POST", "/sample")
+            client.http.putheader("Content-Type", samplerd.JSON)
+            client.http.putheader("Content-Length", "10")
+            client.http.endheaders(b"{")
+            self.check(sample_operation(), samplerd.Answer(client.http.getresponse()), 408)
+
+    def test_full(self):
+        size = 1 << 20
+        with samplerd.Server("--max-body-bytes", str(size), "--max-inflight-bytes", str(size)) as server:
+            with server.connect() as first:
+                first.http.putrequest("POST", "/sample")
+                first.http.putheader("Content-Type", samplerd.JSON)
+                first.http.putheader("Content-Length", str(size))
+                first.http.endheaders(b"{")
+                for _ in range(100):  # until the first has been noticed
+                    answer = self.sample(bytes(size), samplerd.RAW, "?vocab_size=4", server=server)
+                    if answer.status != 200:
+                        break
+                self.check(sample_operation(), answer, 503)
+
+    def test_metrics_elsewhere(self):
+        with samplerd.Server("--admin-listen", "127.0.0.1:0") as server, server.connect() as client:
+            self.check(DOCUMENT["paths"]["/metrics"]["get"], client.request("GET", "/metrics"), 404)
+
+
+if __name__ == "__main__":
+    unittest.main()
