@@ -288,7 +288,8 @@ static size_t json_bytes(const struct exchange *x)
 
 bool exchange_try(struct exchange *x, struct sampler *sampler, bool alone)
 {
-    if (json_bytes(x) > HANDOVER_JSON_BYTES)
+    bool may_share = x->media == MEDIA_KSERVE && x->memory != NULL; /* then decoding may copy much */
+    if (json_bytes(x) > HANDOVER_JSON_BYTES || may_share)
         return false;
     decode_once(x);
     if (x->status == STATUS_OK && sampler_cost_us(&x->request) > (alone ? HANDOVER_US : BUSY_US))

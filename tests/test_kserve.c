@@ -293,7 +293,8 @@ END_TEST
 static void decode_many(struct decoded *d, const char *open, const char *each, const char *close,
                         size_t count)
 {
-    char *json = malloc(count * (strlen(each) + 1) + 64), *p = json + sprintf(json, "%s", open);
+    char *json = malloc(count * (strlen(each) + 1) + strlen(open) + strlen(close) + 1),
+         *p = json + sprintf(json, "%s", open);
     for (size_t i = 0; i < count; i++)
         p += sprintf(p, "%s%s", i == 0 ? "" : ",", each);
     p += sprintf(p, "%s", close);
