@@ -12,10 +12,11 @@
 #include <unistd.h>
 
 struct region {
-    char *name, *key; /* one block, which name points to */
     size_t offset, byte_size;
     int fd;
-    size_t pins; /* under the mutex: one for being registered, one for each use */
+    size_t pins;     /* under the mutex: one for being registered, one for each use */
+    const char *key; /* behind the name */
+    char name[];
 };
 
 struct shm {
@@ -30,16 +31,13 @@ struct shm {
 static struct region *region_create(const char *name, const struct kserve_region *r)
 {
     size_t name_bytes = strlen(name) + 1, key_bytes = strlen(r->key) + 1;
-    struct region *region = malloc(sizeof *region);
-    char *texts = malloc(name_bytes + key_bytes);
-    if (region == NULL || texts == NULL) {
-        free(texts);
-        free(region);
+    struct region *region = malloc(sizeof *region + name_bytes + key_bytes);
+    if (region == NULL)
         return NULL;
-    }
-    memcpy(texts, name, name_bytes);
-    memcpy(texts + name_bytes, r->key, key_bytes);
-    *region = (struct region){texts, texts + name_bytes, r->offset, r->byte_size, -1, 1};
+    char *key = region->name + name_bytes;
+    *region = (struct region){r->offset, r->byte_size, -1, 1, key};
+    memcpy(region->name, name, name_bytes);
+    memcpy(key, r->key, key_bytes);
     return region;
 }
 
@@ -47,7 +45,6 @@ static void region_destroy(struct region *region)
 {
     if (region->fd >= 0)
         close(region->fd);
-    free(region->name);
     free(region);
 }
 
@@ -241,7 +238,8 @@ static struct region *take_out(struct shm *shm, const char *name)
     if (i < shm->count) {
         region = shm->regions[i];
         shm->count--;
-        memmove(&shm->regions[i], &shm->regions[i + 1], (shm->count - i) * sizeof *shm->regions);
+        for (; i < shm->count; i++)
+            shm->regions[i] = shm->regions[i + 1];
     }
     pthread_mutex_unlock(&shm->mutex);
     return region;
