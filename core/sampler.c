@@ -99,20 +99,18 @@ static size_t first_in_lane(const float *block, size_t lane, float value)
 
 /* Where the largest logit stands, of equal ones the first: in the first block that has it, in one of its
  * lanes. */
-static size_t argmax(const struct support *s)
+static size_t argmax(struct sampler *sampler, const struct support *s)
 {
-    size_t first = 0, best = KERNELS_BLOCK;
-    for (const float *lanes = s->lanes; best == KERNELS_BLOCK;
-         lanes += KERNELS_LANES, first += KERNELS_BLOCK) {
-        int here = 0;
-        for (size_t l = 0; l < KERNELS_LANES; l++)
-            here |= lanes[l] == s->max;
-        for (size_t l = 0; here && l < KERNELS_LANES; l++) {
-            size_t at = lanes[l] == s->max ? first_in_lane(s->z + first, l, s->max) : best;
-            best = at < best ? at : best;
-        }
+    size_t num_lanes = kernels_blocks(s->n) * KERNELS_LANES;
+    int *lanes = arena_alloc(&sampler->scratch, num_lanes, sizeof *lanes);
+    assert(lanes != NULL);
+    size_t count = sampler->kernels->find_between(s->lanes, num_lanes, s->max, INFINITY, lanes);
+    size_t block = (size_t)lanes[0] / KERNELS_LANES, best = KERNELS_BLOCK;
+    for (size_t i = 0; i < count && (size_t)lanes[i] / KERNELS_LANES == block; i++) {
+        size_t at = first_in_lane(s->z + block * KERNELS_BLOCK, (size_t)lanes[i] % KERNELS_LANES, s->max);
+        best = at < best ? at : best;
     }
-    return first - KERNELS_BLOCK + best;
+    return block * KERNELS_BLOCK + best;
 }
 
 /* The n tokens of a row and their logits. */
@@ -139,9 +137,9 @@ static void draw_tokens(struct sampler *sampler, const struct sample_request *re
     }
 }
 
-static void take_largest(const struct support *whole, uint32_t n, struct drawn drawn)
+static void take_largest(struct sampler *sampler, const struct support *whole, uint32_t n, struct drawn drawn)
 {
-    size_t best = argmax(whole);
+    size_t best = argmax(sampler, whole);
     for (uint32_t i = 0; i < n; i++) {
         drawn.token_ids[i] = support_id(whole, best);
         drawn.z[i] = whole->max;
@@ -184,7 +182,7 @@ static void sample_support(struct sampler *sampler, const struct sample_request 
     assert(drawn.z != NULL);
     bool greedy = (float)temperature <= 0.0f;
     if (greedy) {
-        take_largest(whole, request->n, drawn);
+        take_largest(sampler, whole, request->n, drawn);
     } else {
         struct weight_scale scale = weight_scale_make(whole->max, temperature);
         apply_rules(sampler, request, row, scale, &support);

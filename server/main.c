@@ -39,8 +39,12 @@ struct service {
     size_t workers, io_threads;
 };
 
-/* An open connection may still bring a request that is on its way: in a drain it is given this long. */
-#define QUIET_MS 100
+/*
+ * An open connection may still bring a request that is on its way: in a drain it is given this long.  A
+ * client that sends one after another must not be taken for idle because its machine is busy.
+ */
+#define QUIET_MS 500
+#define LOOK_MS  25 /* how often it is looked at */
 
 static enum status choose_kernels(const struct config *config, const struct kernels **out, struct error *err)
 {
@@ -180,7 +184,7 @@ static bool drain(struct http *http, unsigned delay_ms)
         return false;
     http_quiesce(http);
     while (http_hang_up_idle(http, QUIET_MS) > 0)
-        if (signal_within(QUIET_MS / 4))
+        if (signal_within(LOOK_MS))
             return false;
     return true;
 }
