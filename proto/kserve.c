@@ -8,20 +8,29 @@
 /* Names and texts of a request, together: far more than one has. */
 #define MAX_TEXTS ((size_t)64 << 10)
 
+#define SHARED_ALIGNMENT ((size_t)8) /* of any type */
+
 /* ---- bytes behind it ---- */
+
+static enum status check_size(const struct kserve_input *in, size_t *bytes, struct error *err)
+{
+    if (tensors_bytes(&in->tensor, bytes) && *bytes == in->bytes)
+        return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "wrong_length",
+                     "the input %.64s has a %s of %zu, which is not what its datatype and shape say",
+                     in->tensor.name, in->region == NULL ? "binary_data_size" : "shared_memory_byte_size",
+                     in->bytes);
+}
 
 /* Give each input that has no JSON its bytes of data[length], all of which are some input's. */
 static enum status place_inputs(struct kserve_header *h, const char *data, size_t length, struct error *err)
 {
     size_t left = length, bytes;
     for (struct kserve_input *in = h->inputs; in < h->inputs + h->num_inputs; in++) {
-        if (in->json != NULL)
+        if (in->json != NULL || in->region != NULL)
             continue;
-        if (!tensors_bytes(&in->tensor, &bytes) || bytes != in->bytes)
-            return error_set(err, STATUS_INVALID, "wrong_length",
-                             "the input %.64s has a binary_data_size of %zu, which is not what its datatype "
-                             "and shape say",
-                             in->tensor.name, in->bytes);
+        if (check_size(in, &bytes, err) != STATUS_OK)
+            return err->status;
         if (bytes > left)
             return error_set(err, STATUS_INVALID, "wrong_length",
                              "the input %.64s has %zu bytes; the body has %zu left for it", in->tensor.name,
@@ -33,6 +42,54 @@ static enum status place_inputs(struct kserve_header *h, const char *data, size_
         return error_set(err, STATUS_INVALID, "wrong_length",
                          "the body has %zu bytes behind its JSON header, %zu more than its inputs", length,
                          left);
+    return STATUS_OK;
+}
+
+static enum status no_memory_shared(const char *name, struct error *err)
+{
+    return error_set(err, STATUS_INVALID, "unknown_parameter",
+                     "%.64s is in shared memory; system_shared_memory is off", name);
+}
+
+static enum status fetch(const struct kserve_input *in, struct kserve_memory *memory, void *out,
+                         struct error *err)
+{
+    struct kserve_place place = {in->region, in->offset, in->bytes};
+    struct kserve_pin pin;
+    if (memory->pin(memory, &place, &pin, err) != STATUS_OK)
+        return err->status;
+    enum status status = memory->read(&pin, out, err);
+    memory->unpin(memory, &pin);
+    return status;
+}
+
+/* Inputs in shared memory, as one loan with room to align each. */
+static enum status fetch_inputs(struct kserve_header *h, struct kserve_memory *memory, struct lender *lender,
+                                struct error *err)
+{
+    size_t room = 0, used = 0, bytes;
+    for (struct kserve_input *in = h->inputs; in < h->inputs + h->num_inputs; in++) {
+        if (in->region == NULL)
+            continue;
+        if (memory == NULL)
+            return no_memory_shared(in->tensor.name, err);
+        if (check_size(in, &bytes, err) != STATUS_OK)
+            return err->status;
+        if (__builtin_add_overflow(room, bytes, &room) ||
+            __builtin_add_overflow(room, SHARED_ALIGNMENT, &room))
+            return error_set(err, STATUS_TOO_LARGE, "too_large", "the inputs are larger than any memory");
+    }
+    char *loan = room == 0 ? NULL : lender->lend(lender, room, err);
+    if (room > 0 && loan == NULL)
+        return err->status;
+    for (struct kserve_input *in = h->inputs; in < h->inputs + h->num_inputs; in++) {
+        if (in->region == NULL)
+            continue;
+        if (fetch(in, memory, loan + used, err) != STATUS_OK)
+            return err->status;
+        in->tensor.data = loan + used;
+        used += (in->bytes + SHARED_ALIGNMENT - 1) / SHARED_ALIGNMENT * SHARED_ALIGNMENT;
+    }
     return STATUS_OK;
 }
 
@@ -108,7 +165,6 @@ static enum status choose_outputs(const struct kserve_header *h, struct sample_r
                                   struct kserve_outputs *outputs, struct error *err)
 {
     bool wanted[KSERVE_OUTPUTS] = {false};
-    *outputs = (struct kserve_outputs){.count = 0};
     if (h->num_asked == 0) {
         choose_implied(h, r, outputs);
         return STATUS_OK;
@@ -132,11 +188,44 @@ static enum status choose_outputs(const struct kserve_header *h, struct sample_r
     return STATUS_OK;
 }
 
-enum status kserve_decode(const char *body, size_t length, size_t header_length, struct arena *arena,
-                          struct lender *lender, uint64_t fresh_seed, struct sample_request *out,
-                          struct kserve_outputs *outputs, struct error *err)
+/* Take the places into use that outputs go to, each of which has room for its output. */
+static enum status pin_outputs(const struct kserve_header *h, struct kserve_memory *memory,
+                               const struct sample_request *r, struct kserve_outputs *outputs,
+                               struct error *err)
 {
-    size_t bytes = header_length == KSERVE_ALL_JSON ? length : header_length;
+    for (size_t i = 0; i < h->num_asked; i++) {
+        const struct kserve_place *place = &h->asked[i].place;
+        size_t bytes = kserve_output_bytes(r, outputs->list[i]);
+        if (place->region == NULL)
+            continue;
+        if (memory == NULL)
+            return no_memory_shared(h->asked[i].name, err);
+        if (bytes > place->bytes)
+            return error_set(err, STATUS_INVALID, "out_of_range",
+                             "the output %.64s has %zu bytes; its shared_memory_byte_size is %zu",
+                             h->asked[i].name, bytes, place->bytes);
+        if (memory->pin(memory, place, &outputs->shared[i], err) != STATUS_OK)
+            return err->status;
+    }
+    return STATUS_OK;
+}
+
+void kserve_unpin(struct kserve_outputs *outputs, struct kserve_memory *memory)
+{
+    for (size_t i = 0; i < outputs->count; i++)
+        if (outputs->shared[i].region != NULL)
+            memory->unpin(memory, &outputs->shared[i]);
+    outputs->count = 0;
+}
+
+enum status kserve_decode(const struct kserve_body *body, struct arena *arena, struct lender *lender,
+                          uint64_t fresh_seed, struct sample_request *out, struct kserve_outputs *outputs,
+                          struct error *err)
+{
+    *outputs = (struct kserve_outputs){.count = 0};
+    size_t length = body->length, bytes = body->header_length;
+    if (bytes == KSERVE_ALL_JSON)
+        bytes = length;
     if (bytes > length)
         return error_set(err, STATUS_INVALID, "malformed_kserve",
                          "Inference-Header-Content-Length is %zu; the body has %zu bytes", bytes, length);
@@ -148,13 +237,17 @@ enum status kserve_decode(const char *body, size_t length, size_t header_length,
         error_set(err, status, "no_memory", "cannot allocate memory for the request");
         goto free_header;
     }
-    status = kserve_header_read(body, body + bytes, texts, room, lender, h, err);
+    status = kserve_header_read(body->bytes, body->bytes + bytes, texts, room, lender, h, err);
     if (status == STATUS_OK)
-        status = place_inputs(h, body + bytes, length - bytes, err);
+        status = place_inputs(h, body->bytes + bytes, length - bytes, err);
+    if (status == STATUS_OK)
+        status = fetch_inputs(h, body->memory, lender, err);
     if (status == STATUS_OK)
         status = set_all(h, arena, lender, fresh_seed, out, err);
     if (status == STATUS_OK)
         status = choose_outputs(h, out, outputs, err);
+    if (status == STATUS_OK)
+        status = pin_outputs(h, body->memory, out, outputs, err);
 
 free_header:
     free(texts);

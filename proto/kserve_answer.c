@@ -60,7 +60,13 @@ static size_t rows_of(const struct sample_request *r, enum kserve_output output)
     return output == KSERVE_SEED && !r->seed.per_row ? 1 : r->batch_size;
 }
 
-/* Longest text of an output beside its values: names, two dimensions, the size of its bytes. */
+size_t kserve_output_bytes(const struct sample_request *r, enum kserve_output output)
+{
+    return rows_of(r, output) * width_of(r, output) * kinds[output].bytes;
+}
+
+/* Longest text of an output beside its values: names, two dimensions, the size of its bytes, where they go.
+ */
 #define OUTPUT_BYTES ((size_t)256)
 
 size_t kserve_answer_bound(const struct sample_request *r, const struct kserve_outputs *outputs)
@@ -68,8 +74,10 @@ size_t kserve_answer_bound(const struct sample_request *r, const struct kserve_o
     size_t bound = OUTPUT_BYTES + 6 * (r->id == NULL ? 0 : strlen(r->id)), bytes;
     for (size_t i = 0; i < outputs->count; i++) {
         enum kserve_output output = outputs->list[i];
-        size_t value = outputs->binary[i] ? kinds[output].bytes : kinds[output].text_bytes;
-        bound += OUTPUT_BYTES;
+        const struct kserve_pin *shared = &outputs->shared[i];
+        bool bytes_alone = outputs->binary[i] || shared->region != NULL;
+        size_t value = bytes_alone ? kinds[output].bytes : kinds[output].text_bytes;
+        bound += OUTPUT_BYTES + (shared->region == NULL ? 0 : 6 * strlen(shared->place.region));
         if (__builtin_mul_overflow(value * width_of(r, output), rows_of(r, output), &bytes) ||
             __builtin_add_overflow(bound, bytes, &bound))
             return SIZE_MAX;
@@ -150,10 +158,23 @@ static void put_shape(struct writer *w, const struct sample_request *r, enum kse
     writer_put(w, "]");
 }
 
+/* "parameters":{"shared_memory_region":"...","shared_memory_offset":0,"shared_memory_byte_size":4} */
+static void put_place(struct writer *w, const struct kserve_place *place, size_t bytes)
+{
+    writer_put(w, ",\"parameters\":{\"shared_memory_region\":");
+    writer_string(w, place->region, strlen(place->region));
+    writer_put(w, ",\"shared_memory_offset\":");
+    writer_word(w, place->offset);
+    writer_put(w, ",\"shared_memory_byte_size\":");
+    writer_word(w, bytes);
+    writer_put(w, "}}");
+}
+
 /* {"name":"token_ids","datatype":"INT32","shape":[1,1],"data":[0]} */
 static void put_output(struct writer *w, const struct sample_request *r, const struct sample_result *result,
-                       enum kserve_output output, bool binary)
+                       const struct kserve_outputs *outputs, size_t i)
 {
+    enum kserve_output output = outputs->list[i];
     size_t rows = rows_of(r, output);
     writer_put(w, "{\"name\":\"");
     writer_put(w, kinds[output].name);
@@ -161,9 +182,13 @@ static void put_output(struct writer *w, const struct sample_request *r, const s
     writer_put(w, kinds[output].type);
     writer_put(w, "\"");
     put_shape(w, r, output);
-    if (binary) {
+    if (outputs->shared[i].region != NULL) {
+        put_place(w, &outputs->shared[i].place, kserve_output_bytes(r, output));
+        return;
+    }
+    if (outputs->binary[i]) {
         writer_put(w, ",\"parameters\":{\"binary_data_size\":");
-        writer_word(w, rows * width_of(r, output) * kinds[output].bytes);
+        writer_word(w, kserve_output_bytes(r, output));
         writer_put(w, "}}");
         return;
     }
@@ -171,6 +196,20 @@ static void put_output(struct writer *w, const struct sample_request *r, const s
     for (size_t row = 0; row < rows; row++)
         put_text(w, r, result, output, row);
     writer_put(w, "]}");
+}
+
+/* The bytes of those outputs that go to shared memory, or of those that are part of the answer. */
+static void put_all_bytes(struct writer *w, const struct sample_request *r,
+                          const struct sample_result *result, const struct kserve_outputs *outputs,
+                          bool shared)
+{
+    for (size_t i = 0; i < outputs->count; i++) {
+        bool is_shared = outputs->shared[i].region != NULL;
+        if (is_shared != shared || (!shared && !outputs->binary[i]))
+            continue;
+        for (size_t row = 0; row < rows_of(r, outputs->list[i]); row++)
+            put_bytes(w, r, result, outputs->list[i], row);
+    }
 }
 
 size_t kserve_answer_encode(const struct sample_request *r, const struct sample_result *result,
@@ -187,18 +226,30 @@ size_t kserve_answer_encode(const struct sample_request *r, const struct sample_
                "\"model_name\":\"" KSERVE_MODEL "\",\"model_version\":\"" KSERVE_VERSION "\",\"outputs\":[");
     for (size_t i = 0; i < outputs->count; i++) {
         writer_put(&w, i == 0 ? "" : ",");
-        put_output(&w, r, result, outputs->list[i], outputs->binary[i]);
+        put_output(&w, r, result, outputs, i);
     }
     writer_put(&w, "]}");
     char *data = w.p;
-    bool any_binary = false;
+    put_all_bytes(&w, r, result, outputs, false);
+    char *end = w.p;
+    put_all_bytes(&w, r, result, outputs, true);
+    *header_length = end > data ? (size_t)(data - out) : 0;
+    return (size_t)(end - out);
+}
+
+enum status kserve_answer_share(const struct sample_request *r, const struct kserve_outputs *outputs,
+                                struct kserve_memory *memory, const char *data, struct error *err)
+{
     for (size_t i = 0; i < outputs->count; i++) {
-        any_binary = any_binary || outputs->binary[i];
-        for (size_t row = 0; outputs->binary[i] && row < rows_of(r, outputs->list[i]); row++)
-            put_bytes(&w, r, result, outputs->list[i], row);
+        const struct kserve_pin *shared = &outputs->shared[i];
+        if (shared->region == NULL)
+            continue;
+        size_t bytes = kserve_output_bytes(r, outputs->list[i]);
+        if (memory->write(shared, data, bytes, err) != STATUS_OK)
+            return err->status;
+        data += bytes;
     }
-    *header_length = any_binary ? (size_t)(data - out) : 0;
-    return (size_t)(w.p - out);
+    return STATUS_OK;
 }
 
 size_t kserve_answer_error(const struct error *err, char *out, size_t size)

@@ -2,7 +2,7 @@
 #define PROTO_KSERVE_ANSWER_H
 
 #include "core/request.h"
-#include "core/status.h"
+#include "proto/kserve_memory.h"
 
 /*
  * Answers of KServe v2 (kserve.h): a JSON header, and behind it the bytes of those outputs that were asked
@@ -31,21 +31,30 @@ const char *kserve_output_type(enum kserve_output output);
 
 /* The outputs that a request asked for, in its order, and which of them as bytes. */
 struct kserve_outputs {
-    enum kserve_output list[KSERVE_OUTPUTS]; /* [count] */
-    bool binary[KSERVE_OUTPUTS];             /* [count] */
+    enum kserve_output list[KSERVE_OUTPUTS];  /* [count] */
+    bool binary[KSERVE_OUTPUTS];              /* [count] */
+    struct kserve_pin shared[KSERVE_OUTPUTS]; /* [count] where else its bytes go, if anywhere */
     size_t count;
 };
+
+/* Bytes of the values of an output. */
+size_t kserve_output_bytes(const struct sample_request *request, enum kserve_output output);
 
 /* Bytes that kserve_answer_encode() writes at most; SIZE_MAX when they cannot be counted. */
 size_t kserve_answer_bound(const struct sample_request *request, const struct kserve_outputs *outputs);
 
 /*
- * Write the answer, at most kserve_answer_bound() bytes, without a NUL; returns how many.
+ * Write the answer, without a NUL; returns how many bytes it has.  Behind it are those of outputs that go to
+ * shared memory; all of it is at most kserve_answer_bound() bytes.
  *
  *   header_length  bytes of the JSON; 0 when no output is binary and all of it is JSON
  */
 size_t kserve_answer_encode(const struct sample_request *request, const struct sample_result *result,
                             const struct kserve_outputs *outputs, char *out, size_t *header_length);
+
+/* Write the outputs that go to shared memory, from behind the answer.  Errors: as kserve_memory.write(). */
+enum status kserve_answer_share(const struct sample_request *request, const struct kserve_outputs *outputs,
+                                struct kserve_memory *memory, const char *data, struct error *err);
 
 /* Write {"error":"message"} into out[size], size >= ENCODE_ERROR_BYTES, without a NUL; returns its length. */
 size_t kserve_answer_error(const struct error *err, char *out, size_t size);

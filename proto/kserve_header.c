@@ -66,12 +66,6 @@ static enum status read_objects(struct reading *q, enum status (*object)(struct 
     }
 }
 
-/* What would be read or written elsewhere. */
-static bool is_shared_memory(const char *key)
-{
-    return strncmp(key, "shared_memory_", strlen("shared_memory_")) == 0;
-}
-
 /* ---- data as JSON ---- */
 
 /* The field's name in the table, which outlives the request's texts. */
@@ -138,9 +132,11 @@ static enum status read_input_parameter(struct json_reader *r, const char *key, 
 {
     struct reading *q = (struct reading *)r;
     struct kserve_input *in = out;
-    if (is_shared_memory(key))
-        return fail(q, "an input in shared memory, which is not served here,");
-    if (strcmp(key, "binary_data_size") != 0)
+    if (strcmp(key, "shared_memory_region") == 0)
+        return json_reader_string(r, &in->region);
+    if (strcmp(key, "shared_memory_offset") == 0)
+        return json_reader_size(r, &in->offset);
+    if (strcmp(key, "binary_data_size") != 0 && strcmp(key, "shared_memory_byte_size") != 0)
         return json_scan_value(&r->scan);
     if (once(q, &in->has_bytes) != STATUS_OK)
         return q->err->status;
@@ -200,8 +196,9 @@ static enum status check_input(struct reading *q, struct kserve_input *in)
     if (!in->has_name || !in->has_type || !in->has_shape)
         return fail(q, "an input without name, datatype or shape");
     in->tensor.name_length = strlen(in->tensor.name);
-    if ((in->json != NULL) == in->has_bytes)
-        return fail(q, "an input has either data or a binary_data_size;");
+    if ((in->json != NULL) == in->has_bytes || (in->json != NULL && in->region != NULL))
+        return fail(q,
+                    "an input has one of data, binary_data_size, and region and byte_size of shared memory;");
     if (in->json == NULL)
         return STATUS_OK;
     if (in->tensor.type == TENSOR_F32 && in->tensor.data == NULL && read_late_floats(q, in) != STATUS_OK)
@@ -231,8 +228,12 @@ static enum status read_output_parameter(struct json_reader *r, const char *key,
 {
     struct reading *q = (struct reading *)r;
     struct kserve_asked *asked = out;
-    if (is_shared_memory(key))
-        return fail(q, "an output to shared memory, which is not served here,");
+    if (strcmp(key, "shared_memory_region") == 0)
+        return json_reader_string(r, &asked->place.region);
+    if (strcmp(key, "shared_memory_offset") == 0)
+        return json_reader_size(r, &asked->place.offset);
+    if (strcmp(key, "shared_memory_byte_size") == 0)
+        return json_reader_size(r, &asked->place.bytes);
     if (strcmp(key, "classification") == 0)
         return fail(q, "classification, which is not served here; top_token_ids has the likeliest,");
     if (strcmp(key, "binary_data") != 0)

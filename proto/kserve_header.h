@@ -11,7 +11,9 @@
 struct kserve_input {
     struct tensor tensor;        /* data is set if it was FP32 in JSON, and NULL otherwise: */
     const char *json, *json_end; /* then its values are this list or, if that is NULL, */
-    size_t bytes;                /* so many bytes behind the header */
+    size_t bytes;                /* so many bytes, behind the header */
+    const char *region;          /* or, unless that is NULL, in a region of shared memory, */
+    size_t offset;               /* from here on */
     bool has_name, has_type, has_shape, has_bytes, has_parameters; /* read so far */
 };
 
@@ -19,7 +21,8 @@ struct kserve_asked {
     const char *name; /* of an output, which is known */
     bool says;        /* whether it is to be binary, */
     bool binary;
-    bool has_parameters; /* read so far */
+    struct kserve_place place; /* where it goes, unless region is NULL */
+    bool has_parameters;       /* read so far */
 };
 
 struct kserve_header {

@@ -86,11 +86,18 @@ static void put_config_output(FILE *out, const struct described *d, bool optiona
             d->name, d->type, d->dims);
 }
 
+#define SERVER                                                                                               \
+    "{\"name\":\"samplerd\",\"version\":\"" SAMPLERD_VERSION                                                 \
+    "\",\"extensions\":[\"binary_tensor_data\",\"model_configuration\",\"parameters\""
+
 static void put_server(FILE *out)
 {
-    fputs("{\"name\":\"samplerd\",\"version\":\"" SAMPLERD_VERSION
-          "\",\"extensions\":[\"binary_tensor_data\",\"model_configuration\",\"parameters\"]}",
-          out);
+    fputs(SERVER "]}", out);
+}
+
+static void put_sharing_server(FILE *out)
+{
+    fputs(SERVER ",\"system_shared_memory\"]}", out);
 }
 
 static void put_model(FILE *out)
@@ -130,9 +137,9 @@ static char *document(void (*put)(FILE *out))
     return NULL;
 }
 
-char *kserve_meta_server(void)
+char *kserve_meta_server(bool system_shared_memory)
 {
-    return document(put_server);
+    return document(system_shared_memory ? put_sharing_server : put_server);
 }
 
 char *kserve_meta_model(void)

@@ -172,12 +172,15 @@ enum status admission_judge(struct call *call, const char *url, const char *meth
     if (call->route == NULL)
         return not_found(url, err);
     call->sample = call->route->page == NULL;
+    call->takes_body = strcmp(call->route->allow, MHD_HTTP_METHOD_POST) == 0;
     bool get = strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
-    if (call->sample ? strcmp(method, MHD_HTTP_METHOD_POST) != 0 : !get)
+    if (call->takes_body ? strcmp(method, MHD_HTTP_METHOD_POST) != 0 : !get)
         return error_set(err, STATUS_WRONG_METHOD, "method_not_allowed", "%s takes %s, not %.20s",
                          call->route->path, call->route->allow, method);
-    if (!call->sample)
+    if (!call->takes_body)
         return STATUS_OK;
+    if (!call->sample)
+        return judge_length(call);
     if (judge_coding(call) != STATUS_OK || judge_media(call) != STATUS_OK ||
         judge_accept(call) != STATUS_OK || judge_timeout(call) != STATUS_OK)
         return err->status;

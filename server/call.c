@@ -37,9 +37,9 @@ static enum status append(struct call *call, const char *data, size_t size)
 enum MHD_Result call_take(struct call *call, const char *data, size_t *size)
 {
     call->record.request_bytes += *size;
-    if (!call->refused && call->sample && append(call, data, *size) != STATUS_OK)
+    if (!call->refused && call->takes_body && append(call, data, *size) != STATUS_OK)
         refuse(call);
-    if (call->refused || !call->sample) {
+    if (call->refused || !call->takes_body) {
         call->swallowed += *size;
         if (call->swallowed > ADMISSION_SWALLOW_BYTES)
             return MHD_NO;
@@ -158,6 +158,8 @@ enum MHD_Result call_begin(struct http *http, bool admin, struct MHD_Connection 
         return MHD_NO;
     *out = call;
     call->admin = admin;
+    call->url = url;
+    call->x.memory = shm_memory(http_options(http)->shm);
     call->x.plain_errors = pages_is_kserve(url);
     conn_set_kserve(call->conn, call->x.plain_errors);
     record_begin(call, method);

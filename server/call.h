@@ -23,7 +23,9 @@ struct call {
     struct conn *conn;
     const struct route *route; /* NULL when the path has none */
     bool admin;                /* came by admin_listen */
+    const char *url;           /* its path; a loan of the connection */
     bool sample;               /* to be sampled, unless refused */
+    bool takes_body;           /* that, or its page reads the body */
     bool refused;              /* x.error says why */
     bool close;                /* the connection, after the answer */
     bool submitted;            /* to the pool */

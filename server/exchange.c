@@ -51,6 +51,7 @@ void exchange_init(struct exchange *x, struct buffers *buffers, size_t max_answe
 void exchange_fini(struct exchange *x)
 {
     sampler_result_fini(&x->result);
+    kserve_unpin(&x->outputs, x->memory);
     arena_fini(&x->arena);
     return_loans(x);
     buffers_give(x->buffers, &x->body);
@@ -100,6 +101,12 @@ static enum status decode_raw(struct exchange *x, uint64_t seed)
                       &x->error);
 }
 
+static enum status decode_kserve(struct exchange *x, uint64_t seed)
+{
+    struct kserve_body body = {x->body.data, x->length, x->header_length, x->memory};
+    return kserve_decode(&body, &x->arena, &x->lender, seed, &x->request, &x->outputs, &x->error);
+}
+
 static enum status decode_media(struct exchange *x, uint64_t seed)
 {
     if (x->media == MEDIA_RAW || x->media == MEDIA_NPY)
@@ -109,8 +116,7 @@ static enum status decode_media(struct exchange *x, uint64_t seed)
     if (x->media == MEDIA_JSON)
         return decode_json(x, seed);
     if (x->media == MEDIA_KSERVE)
-        return kserve_decode(x->body.data, x->length, x->header_length, &x->arena, &x->lender, seed,
-                             &x->request, &x->outputs, &x->error);
+        return decode_kserve(x, seed);
     return safetensors_decode(x->body.data, x->length, &x->arena, &x->lender, seed, &x->request, &x->error);
 }
 
@@ -215,6 +221,9 @@ static enum status encode(struct exchange *x)
         return x->error.status;
     x->answer_length = write_answer(x, x->answer.data);
     assert(x->answer_length <= bound);
+    if (x->media == MEDIA_KSERVE)
+        return kserve_answer_share(&x->request, &x->outputs, x->memory, x->answer.data + x->answer_length,
+                                   &x->error);
     return STATUS_OK;
 }
 
@@ -279,7 +288,8 @@ static size_t json_bytes(const struct exchange *x)
 
 bool exchange_try(struct exchange *x, struct sampler *sampler, bool alone)
 {
-    if (json_bytes(x) > HANDOVER_JSON_BYTES)
+    bool may_share = x->media == MEDIA_KSERVE && x->memory != NULL; /* then decoding may copy much */
+    if (json_bytes(x) > HANDOVER_JSON_BYTES || may_share)
         return false;
     decode_once(x);
     if (x->status == STATUS_OK && sampler_cost_us(&x->request) > (alone ? HANDOVER_US : BUSY_US))

@@ -35,6 +35,7 @@ struct exchange {
 
     /* of MEDIA_KSERVE: how much of the body is JSON, what is asked for, and how much of the answer is JSON */
     size_t header_length;
+    struct kserve_memory *memory; /* NULL when system_shared_memory is off */
     struct kserve_outputs outputs;
     size_t answer_header_length; /* 0: all of it */
 

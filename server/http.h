@@ -6,6 +6,7 @@
 #include "server/buffers.h"
 #include "server/config.h"
 #include "server/metrics.h"
+#include "server/shm.h"
 
 /*
  * The HTTP side: routes, bodies in, answers out, over libmicrohttpd's epoll threads.
@@ -20,8 +21,9 @@ struct http_options {
     struct buffers *buffers;
     struct access *access;
     struct metrics *metrics;
-    int listen_fd; /* bound and listening; the server takes ownership */
-    int admin_fd;  /* the same for admin_listen, or -1 */
+    struct shm *shm; /* NULL: system_shared_memory is off */
+    int listen_fd;   /* bound and listening; the server takes ownership */
+    int admin_fd;    /* the same for admin_listen, or -1 */
     size_t io_threads;
 };
 

@@ -34,6 +34,7 @@ struct service {
     struct buffers *buffers;
     struct access *access;
     struct metrics *metrics;
+    struct shm *shm; /* NULL when it is off */
     struct http *http;
     size_t workers, io_threads;
 };
@@ -71,6 +72,7 @@ static enum status service_start(struct service *s, const struct config *config,
         access_create(config, &s->access, err) != STATUS_OK ||
         buffers_create(config->max_inflight_bytes, config->max_inflight_bytes / 4, &s->buffers, err) !=
             STATUS_OK ||
+        (config->system_shared_memory && shm_create(&s->shm, err) != STATUS_OK) ||
         metrics_create(pages_path, s->kernels->name, &s->metrics, err) != STATUS_OK ||
         pool_create(s->workers, config->queue_depth, s->kernels, &s->pool, err) != STATUS_OK) {
         sockets_close(sockets);
@@ -83,6 +85,7 @@ static enum status service_start(struct service *s, const struct config *config,
         .buffers = s->buffers,
         .access = s->access,
         .metrics = s->metrics,
+        .shm = s->shm,
         .listen_fd = sockets->main_fd,
         .admin_fd = sockets->admin_fd,
         .io_threads = s->io_threads,
@@ -97,6 +100,7 @@ static void service_stop(struct service *s)
     http_stop(s->http);
     buffers_destroy(s->buffers);
     metrics_destroy(s->metrics);
+    shm_destroy(s->shm);
     access_destroy(s->access);
     tls_unload();
 }

@@ -87,6 +87,8 @@ const struct option option_table[] = {
              "private key of tls_cert_file, PEM"),
     OPT_PATH("access", tls_client_ca_file,
              "authorities, PEM, one of which must have issued the client's certificate; empty: none is asked for"),
+    OPT_ENUM("access", system_shared_memory, "off", option_switch_words,
+             "whether KServe clients of this machine may register regions of /dev/shm and send inputs there"),
     OPT_UINT("sampler", workers, "0", 0, 1024, "threads",
              "threads that decode and sample; 0: one per usable CPU"),
     OPT_ENUM("sampler", kernels, "auto", config_kernels_names,

@@ -6,6 +6,8 @@
 #include "server/process.h"
 #include "server/respond.h"
 
+#include "server/shm.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +87,7 @@ static enum MHD_Result respond_document(struct call *call, char *text)
 
 static enum MHD_Result kserve_server(struct call *call)
 {
-    return respond_document(call, kserve_meta_server());
+    return respond_document(call, kserve_meta_server(http_options(call->http)->shm != NULL));
 }
 
 static enum MHD_Result kserve_model(struct call *call)
@@ -114,6 +116,106 @@ static enum MHD_Result kserve_live(struct call *call)
 #define MODEL   "/v2/models/" KSERVE_MODEL
 #define VERSION MODEL "/versions/" KSERVE_VERSION
 
+/* ---- system shared memory ---- */
+
+#define REGIONS "/v2/systemsharedmemory"
+#define REGION  REGIONS "/region/"
+
+static enum MHD_Result respond_error(struct call *call)
+{
+    exchange_answer_error(&call->x);
+    return respond_answer(call);
+}
+
+/* The regions, if they are served. */
+static struct shm *regions_of(struct call *call)
+{
+    struct shm *shm = http_options(call->http)->shm;
+    if (shm == NULL)
+        error_set(&call->x.error, STATUS_NOT_FOUND, "not_found", "system_shared_memory is off");
+    return shm;
+}
+
+/* The name in the path, which the caller frees; NULL where all regions are meant, or with err set. */
+static char *region_name(struct call *call, enum status *status)
+{
+    *status = STATUS_OK;
+    if (strncmp(call->url, REGION, strlen(REGION)) != 0)
+        return NULL;
+    const char *name = call->url + strlen(REGION);
+    char *copy = strndup(name, strcspn(name, "/"));
+    if (copy == NULL)
+        *status = error_set(&call->x.error, STATUS_NO_MEMORY, "no_memory", "cannot allocate a name");
+    return copy;
+}
+
+static enum status register_region(struct call *call, struct shm *shm, const char *name)
+{
+    struct exchange *x = &call->x;
+    struct kserve_region region;
+    char *texts = malloc(x->length + 1);
+    if (texts == NULL)
+        return error_set(&x->error, STATUS_NO_MEMORY, "no_memory", "cannot allocate a region");
+    enum status status = kserve_region_decode(x->body.data, x->length, texts, &region, &x->error);
+    if (status == STATUS_OK)
+        status = shm_register(shm, name, &region, &x->error);
+    free(texts);
+    return status;
+}
+
+static enum status unregister_region(struct call *call, struct shm *shm, const char *name)
+{
+    (void)call;
+    shm_unregister(shm, name);
+    return STATUS_OK;
+}
+
+/* Do something to a region, or to all; the answer is an empty object. */
+static enum MHD_Result
+change_regions(struct call *call, enum status (*change)(struct call *call, struct shm *shm, const char *name))
+{
+    enum status status = STATUS_NOT_FOUND;
+    struct shm *shm = regions_of(call);
+    if (shm == NULL)
+        return respond_error(call);
+    char *name = region_name(call, &status);
+    if (status == STATUS_OK)
+        status = change(call, shm, name);
+    free(name);
+    return status == STATUS_OK ? respond_text(call, MHD_HTTP_OK, "application/json", "{}")
+                               : respond_error(call);
+}
+
+static enum MHD_Result shm_register_page(struct call *call)
+{
+    return change_regions(call, register_region);
+}
+
+static enum MHD_Result shm_unregister_page(struct call *call)
+{
+    return change_regions(call, unregister_region);
+}
+
+static enum MHD_Result shm_status_page(struct call *call)
+{
+    char *text = NULL;
+    size_t length;
+    enum status status = STATUS_NOT_FOUND;
+    struct shm *shm = regions_of(call);
+    if (shm == NULL)
+        return respond_error(call);
+    char *name = region_name(call, &status);
+    FILE *out = status == STATUS_OK ? open_memstream(&text, &length) : NULL;
+    if (out != NULL)
+        status = shm_write_status(shm, name, out, &call->x.error);
+    free(name);
+    if (out == NULL || fclose(out) != 0 || status != STATUS_OK) {
+        free(text);
+        return status == STATUS_OK ? MHD_NO : respond_error(call);
+    }
+    return respond_document(call, text);
+}
+
 static const struct route routes[] = {
     {"/sample", "POST", NULL, 0, false},
     {"/livez", "GET, HEAD", livez, ROUTE_OPEN | ROUTE_ADMIN, false},
@@ -133,6 +235,11 @@ static const struct route routes[] = {
     {VERSION "/ready", "GET, HEAD", kserve_ready, 0, false},
     {VERSION "/config", "GET, HEAD", kserve_config, 0, false},
     {VERSION "/infer", "POST", NULL, 0, true},
+    {REGIONS "/status", "GET, HEAD", shm_status_page, 0, false},
+    {REGION "*/status", "GET, HEAD", shm_status_page, 0, false},
+    {REGION "*/register", "POST", shm_register_page, 0, false},
+    {REGIONS "/unregister", "POST", shm_unregister_page, 0, false},
+    {REGION "*/unregister", "POST", shm_unregister_page, 0, false},
 };
 #define NUM_ROUTES (sizeof routes / sizeof routes[0])
 
@@ -143,10 +250,21 @@ static bool is_here(const struct route *route, bool admin, bool has_admin)
     return !has_admin || (route->reach & ROUTE_MOVES) == 0;
 }
 
+static bool matches(const char *pattern, const char *path)
+{
+    size_t before = strcspn(pattern, "*");
+    if (pattern[before] == '\0')
+        return strcmp(pattern, path) == 0;
+    if (strncmp(pattern, path, before) != 0)
+        return false;
+    size_t part = strcspn(path + before, "/");
+    return part > 0 && strcmp(pattern + before + 1, path + before + part) == 0;
+}
+
 const struct route *pages_find(const char *path, bool admin, bool has_admin)
 {
     for (size_t i = 0; i < NUM_ROUTES; i++)
-        if (strcmp(routes[i].path, path) == 0 && is_here(&routes[i], admin, has_admin))
+        if (matches(routes[i].path, path) && is_here(&routes[i], admin, has_admin))
             return &routes[i];
     return NULL;
 }

@@ -12,7 +12,7 @@ enum route_reach {
 
 /* What is at a path. */
 struct route {
-    const char *path;
+    const char *path;  /* in which * stands for a part without a slash */
     const char *allow; /* methods, as in the Allow header */
     enum MHD_Result (*page)(
         struct call *call); /* queues a page for GET and HEAD; NULL for what samples, which is POST */

@@ -32,8 +32,35 @@ static void check_answer(const struct sample_request *r, const struct kserve_out
     free(out);
 }
 
+/* Memory with one region, "a", of 64 bytes; pins are counted. */
+static size_t pins;
+
+static enum status pin(struct kserve_memory *memory, const struct kserve_place *place, struct kserve_pin *out,
+                       struct error *err)
+{
+    if (strcmp(place->region, "a") != 0 || place->offset > 64 || place->bytes > 64 - place->offset)
+        return error_set(err, STATUS_INVALID, "out_of_range", "no such place");
+    *out = (struct kserve_pin){memory, {"a", place->offset, place->bytes}};
+    pins++;
+    return STATUS_OK;
+}
+
+static void unpin(struct kserve_memory *memory, struct kserve_pin *pinned)
+{
+    fuzz_require(pinned->region == memory && pins > 0, "a pin");
+    pins--;
+}
+
+static enum status read_zeros(const struct kserve_pin *pinned, void *out, struct error *err)
+{
+    (void)err;
+    memset(out, 0, pinned->place.bytes);
+    return STATUS_OK;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    struct kserve_memory memory = {.pin = pin, .unpin = unpin, .read = read_zeros};
     struct error err;
     struct arena arena = {0};
     struct sample_request request;
@@ -47,9 +74,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *body = malloc(size + NUMBERS_PADDING); /* one that is full up to what may be looked at */
     memcpy(body, data + sizeof header, size);
     memset(body + size, '1', NUMBERS_PADDING);
-    enum status status = kserve_decode(body, size, header == UINT16_MAX ? KSERVE_ALL_JSON : header, &arena,
-                                       &lender.lender, 1, &request, &outputs, &err);
-    fuzz_require(lender.bytes <= 4 * size + 4, "loans for the body's numbers");
+    enum status status = kserve_decode(
+        &(struct kserve_body){body, size, header == UINT16_MAX ? KSERVE_ALL_JSON : header, &memory}, &arena,
+        &lender.lender, 1, &request, &outputs, &err);
+    fuzz_require(lender.bytes <= 4 * size + 4 + PARAMS_MAX * 72, "loans for the body's numbers");
     if (status == STATUS_OK) {
         fuzz_check_request(&request);
         fuzz_check_logits(&request);
@@ -58,6 +86,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fuzz_require(status == STATUS_INVALID || status == STATUS_TOO_LARGE, "status");
         fuzz_check_error(&err, status);
     }
+    kserve_unpin(&outputs, &memory);
+    fuzz_require(pins == 0, "pins that are let go");
     arena_fini(&arena);
     fuzz_return_loans(&lender);
     free(body);

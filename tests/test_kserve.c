@@ -22,9 +22,10 @@ static void decode(struct decoded *d, const char *json, int spaces, size_t data)
     ck_assert_uint_lt(header + data, sizeof body);
     memcpy(body + header, numbers, data);
     *d = (struct decoded){.r = {.lender.lend = bodies_lend}};
-    d->r.status = kserve_decode(bodies_place(body, header + data, '1'), header + data,
-                                data == 0 ? KSERVE_ALL_JSON : header, &d->r.arena, &d->r.lender,
-                                BODIES_FRESH_SEED, &d->r.request, &d->outputs, &d->r.err);
+    d->r.status =
+        kserve_decode(&(struct kserve_body){bodies_place(body, header + data, '1'), header + data,
+                                            data == 0 ? KSERVE_ALL_JSON : header, NULL},
+                      &d->r.arena, &d->r.lender, BODIES_FRESH_SEED, &d->r.request, &d->outputs, &d->r.err);
 }
 
 /* "token_ids seed!": the outputs in order, those as bytes with a mark */
@@ -170,11 +171,11 @@ static const struct {
     {REQUEST("{\"name\":\"logits\",\"shape\":[1],\"data\":[1]}", ""), 0, BROKEN, "an input without"},
     {REQUEST("{\"shape\":[1],\"datatype\":\"FP32\",\"data\":[1]}", ""), 0, BROKEN, "an input without"},
     {REQUEST("{\"name\":\"logits\",\"shape\":[1],\"datatype\":\"FP32\"}", ""), 0, BROKEN,
-     "either data or a binary_data_size"},
+     "an input has one of data, binary_data_size"},
     {REQUEST("{\"name\":\"logits\",\"shape\":[1],\"datatype\":\"FP32\",\"data\":[1],"
              "\"parameters\":{\"binary_data_size\":4}}",
              ""),
-     4, BROKEN, "either data or a binary_data_size"},
+     4, BROKEN, "an input has one of data, binary_data_size"},
     {REQUEST("{\"name\":\"logits\",\"name\":\"logits\"}", ""), 0, BROKEN, "a name comes twice"},
     {REQUEST("{\"data\":[1],\"data\":[1]}", ""), 0, BROKEN, "a name comes twice"},
     {REQUEST("{\"dtype\":\"FP32\"}", ""), 0, BROKEN, "an input has name, shape, datatype"},
@@ -222,8 +223,10 @@ static const struct {
     {REQUEST(LOGITS "," INPUT("id", "UINT8", "[1]", "[1]"), ""), 0, "wrong_type", "id is a tensor"},
     {REQUEST(LOGITS "," INPUT("candidate_ids", "INT64", "[1,2]", "[1,2147483648]"), ""), 0, "out_of_range",
      "candidate_ids[0][1] is 2147483648"},
-    {REQUEST("{\"name\":\"logits\",\"parameters\":{\"shared_memory_region\":\"a\"}}", ""), 0, BROKEN,
-     "shared memory"},
+    {REQUEST("{\"name\":\"logits\",\"shape\":[1],\"datatype\":\"FP32\",\"parameters\":{\"shared_memory_"
+             "region\":\"a\",\"shared_memory_byte_size\":4}}",
+             ""),
+     0, "unknown_parameter", "shared memory"},
     /* bytes */
     {REQUEST(BYTES("logits", "FP32", "[1,2]", "4"), ""), 4, "wrong_length",
      "a binary_data_size of 4, which is not what its datatype and shape say"},
@@ -265,7 +268,7 @@ static const struct {
     {REQUEST(LOGITS, ",\"outputs\":[{\"name\":\"seed\",\"parameters\":{\"classification\":3}}]"), 0, BROKEN,
      "classification"},
     {REQUEST(LOGITS, ",\"outputs\":[{\"name\":\"seed\",\"parameters\":{\"shared_memory_region\":\"a\"}}]"), 0,
-     BROKEN, "shared memory"},
+     "unknown_parameter", "shared memory"},
     {REQUEST(LOGITS, ",\"outputs\":[{\"name\":\"seed\",\"parameters\":{\"binary_data\":\"true\"}}]"), 0,
      BROKEN, "true or false is missing"},
     {REQUEST(LOGITS, ",\"outputs\":[{\"name\":\"top_probs\"}]"), 0, "missing_parameter",
@@ -290,14 +293,15 @@ END_TEST
 static void decode_many(struct decoded *d, const char *open, const char *each, const char *close,
                         size_t count)
 {
-    char *json = malloc(count * (strlen(each) + 1) + 64), *p = json + sprintf(json, "%s", open);
+    char *json = malloc(count * (strlen(each) + 1) + strlen(open) + strlen(close) + 1),
+         *p = json + sprintf(json, "%s", open);
     for (size_t i = 0; i < count; i++)
         p += sprintf(p, "%s%s", i == 0 ? "" : ",", each);
     p += sprintf(p, "%s", close);
     *d = (struct decoded){.r = {.lender.lend = bodies_lend}};
-    d->r.status =
-        kserve_decode(bodies_place(json, (size_t)(p - json), '1'), (size_t)(p - json), KSERVE_ALL_JSON,
-                      &d->r.arena, &d->r.lender, 1, &d->r.request, &d->outputs, &d->r.err);
+    d->r.status = kserve_decode(&(struct kserve_body){bodies_place(json, (size_t)(p - json), '1'),
+                                                      (size_t)(p - json), KSERVE_ALL_JSON, NULL},
+                                &d->r.arena, &d->r.lender, 1, &d->r.request, &d->outputs, &d->r.err);
     free(json);
 }
 
@@ -330,8 +334,9 @@ START_TEST(a_header_longer_than_the_body_is_refused)
     struct decoded d = {.r = {.lender.lend = bodies_lend}};
     size_t length = strlen(json);
     for (size_t header = 0; header <= length + 1; header++) {
-        d.r.status = kserve_decode(bodies_place(json, length, '}'), length, header, &d.r.arena, &d.r.lender,
-                                   1, &d.r.request, &d.outputs, &d.r.err);
+        d.r.status =
+            kserve_decode(&(struct kserve_body){bodies_place(json, length, '}'), length, header, NULL},
+                          &d.r.arena, &d.r.lender, 1, &d.r.request, &d.outputs, &d.r.err);
         ck_assert_int_eq(d.r.status, header == length ? STATUS_OK : STATUS_INVALID);
         bodies_fini(&d.r);
         d.r.arena = (struct arena){0};
@@ -343,8 +348,9 @@ START_TEST(a_refused_loan_is_told)
 {
     static const char json[] = REQUEST(LOGITS, "");
     struct decoded d = {.r = {.lender.lend = bodies_lend, .num_loans = LENDER_MOST}};
-    d.r.status = kserve_decode(bodies_place(json, strlen(json), ' '), strlen(json), KSERVE_ALL_JSON,
-                               &d.r.arena, &d.r.lender, 1, &d.r.request, &d.outputs, &d.r.err);
+    d.r.status = kserve_decode(
+        &(struct kserve_body){bodies_place(json, strlen(json), ' '), strlen(json), KSERVE_ALL_JSON, NULL},
+        &d.r.arena, &d.r.lender, 1, &d.r.request, &d.outputs, &d.r.err);
     ck_assert_int_eq(d.r.status, STATUS_OVERLOADED);
     d.r.num_loans = 0;
     bodies_fini(&d.r);
@@ -368,8 +374,9 @@ START_TEST(every_shorter_text_is_refused)
         static const char paddings[] = "1}] \"";
         for (const char *padding = paddings; *padding != '\0'; padding++) {
             struct decoded d = {.r = {.lender.lend = bodies_lend}};
-            d.r.status = kserve_decode(bodies_place(whole, length, *padding), length, KSERVE_ALL_JSON,
-                                       &d.r.arena, &d.r.lender, 1, &d.r.request, &d.outputs, &d.r.err);
+            d.r.status = kserve_decode(
+                &(struct kserve_body){bodies_place(whole, length, *padding), length, KSERVE_ALL_JSON, NULL},
+                &d.r.arena, &d.r.lender, 1, &d.r.request, &d.outputs, &d.r.err);
             ck_assert_int_eq(d.r.status, STATUS_INVALID);
             bodies_fini(&d.r);
         }

@@ -32,7 +32,8 @@ static struct sample_request request_of(bool seed_per_row)
 }
 
 static const struct kserve_outputs in_json = {
-    {KSERVE_TOKEN_IDS, KSERVE_SEED, KSERVE_LOGPROBS, KSERVE_TOP_TOKEN_IDS, KSERVE_TOP_PROBS}, {false}, 5};
+    .list = {KSERVE_TOKEN_IDS, KSERVE_SEED, KSERVE_LOGPROBS, KSERVE_TOP_TOKEN_IDS, KSERVE_TOP_PROBS},
+    .count = 5};
 
 static const char json[] =
     "{\"id\":\"a\\\"b\",\"model_name\":\"sampler\",\"model_version\":\"1\",\"outputs\":["
@@ -58,9 +59,9 @@ END_TEST
 START_TEST(answers_in_bytes)
 {
     static const struct kserve_outputs outputs = {
-        {KSERVE_TOP_PROBS, KSERVE_TOKEN_IDS, KSERVE_TOP_TOKEN_IDS, KSERVE_SEED},
-        {true, false, true, true},
-        4};
+        .list = {KSERVE_TOP_PROBS, KSERVE_TOKEN_IDS, KSERVE_TOP_TOKEN_IDS, KSERVE_SEED},
+        .binary = {true, false, true, true},
+        .count = 4};
     static const char expected[] =
         "{\"id\":\"a\\\"b\",\"model_name\":\"sampler\",\"model_version\":\"1\",\"outputs\":["
         "{\"name\":\"top_probs\",\"datatype\":\"FP32\",\"shape\":[2,3],\"parameters\":{\"binary_data_size\":"
@@ -81,6 +82,47 @@ START_TEST(answers_in_bytes)
     ck_assert_mem_eq(out + header, probs, 24);
     ck_assert_mem_eq(out + header + 24, ids, 24);
     ck_assert_mem_eq(out + header + 48, seeds, 8);
+}
+END_TEST
+
+static char region[64];
+
+static enum status write_region(const struct kserve_pin *pin, const void *data, size_t bytes,
+                                struct error *err)
+{
+    (void)err;
+    memcpy((char *)pin->region + pin->place.offset, data, bytes);
+    return STATUS_OK;
+}
+
+/* What goes elsewhere is no part of the answer, and lies behind it until it is there. */
+START_TEST(answers_in_shared_memory)
+{
+    static const struct kserve_outputs outputs = {
+        .list = {KSERVE_SEED, KSERVE_LOGPROBS, KSERVE_TOKEN_IDS},
+        .binary = {true, true, false},
+        .shared = {[1] = {region, {"a\"", 4, 32}}, [2] = {region, {"b", 24, 16}}},
+        .count = 3};
+    static const char expected[] =
+        "{\"id\":\"a\\\"b\",\"model_name\":\"sampler\",\"model_version\":\"1\",\"outputs\":["
+        "{\"name\":\"seed\",\"datatype\":\"UINT64\",\"shape\":[1],\"parameters\":{\"binary_data_size\":8}},"
+        "{\"name\":\"logprobs\",\"datatype\":\"FP32\",\"shape\":[2,2],\"parameters\":"
+        "{\"shared_memory_region\":\"a\\\"\",\"shared_memory_offset\":4,\"shared_memory_byte_size\":16}},"
+        "{\"name\":\"token_ids\",\"datatype\":\"INT32\",\"shape\":[2,2],\"parameters\":"
+        "{\"shared_memory_region\":\"b\",\"shared_memory_offset\":24,\"shared_memory_byte_size\":16}}]}";
+    static const float reals[] = {-0.5F, -0.25F, -1.5F, -2};
+    char out[4096];
+    struct error err;
+    struct kserve_memory memory = {.write = write_region};
+    struct sample_request request = request_of(false);
+    size_t header, length = kserve_answer_encode(&request, &result, &outputs, out, &header);
+    ck_assert_uint_eq(header, strlen(expected));
+    ck_assert_mem_eq(out, expected, header);
+    ck_assert_uint_eq(length, header + 8);
+    ck_assert_uint_le(length + 32, kserve_answer_bound(&request, &outputs));
+    ck_assert_int_eq(kserve_answer_share(&request, &outputs, &memory, out + length, &err), STATUS_OK);
+    ck_assert_mem_eq(region + 4, reals, 16);
+    ck_assert_mem_eq(region + 24, token_ids, 16);
 }
 END_TEST
 
@@ -161,9 +203,12 @@ static void compare(const cJSON *metadata, const cJSON *config)
 
 START_TEST(documents_agree)
 {
-    cJSON *server = parse(kserve_meta_server()), *model = parse(kserve_meta_model()),
+    cJSON *server = parse(kserve_meta_server(false)), *model = parse(kserve_meta_model()),
           *config = parse(kserve_meta_config());
     ck_assert_str_eq(cJSON_GetObjectItem(server, "name")->valuestring, "samplerd");
+    cJSON_Delete(server);
+    server = parse(kserve_meta_server(true));
+    ck_assert_int_eq(cJSON_GetArraySize(cJSON_GetObjectItem(server, "extensions")), 4);
     compare(cJSON_GetObjectItem(model, "inputs"), cJSON_GetObjectItem(config, "input"));
     compare(cJSON_GetObjectItem(model, "outputs"), cJSON_GetObjectItem(config, "output"));
     ck_assert_int_eq(cJSON_GetArraySize(cJSON_GetObjectItem(model, "outputs")), KSERVE_OUTPUTS);
@@ -179,6 +224,7 @@ int main(void)
     TCase *tcase = tcase_create("answers");
     tcase_add_test(tcase, answers_in_json);
     tcase_add_test(tcase, answers_in_bytes);
+    tcase_add_test(tcase, answers_in_shared_memory);
     tcase_add_test(tcase, the_bound_holds);
     tcase_add_test(tcase, a_bound_beyond_memory_is_told);
     tcase_add_test(tcase, errors_are_strings);

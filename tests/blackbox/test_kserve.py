@@ -2,8 +2,10 @@
 
 import json
 import math
+import os
 import random
 import struct
+import threading
 import unittest
 
 import server as samplerd
@@ -298,6 +300,112 @@ class Errors(unittest.TestCase):
     def test_elsewhere_errors_are_objects(self):
         with SERVER.connect() as client:
             self.assertIsInstance(client.request("GET", "/v2x").json()["error"], dict)
+
+
+REGIONS = "/v2/systemsharedmemory"
+
+
+@unittest.skipUnless(os.path.isdir("/dev/shm"), "no /dev/shm")
+class SharedMemory(unittest.TestCase):
+    ROW = [1.0, 2.0, 5.0, 3.0]
+
+    def setUp(self):
+        self.server = samplerd.Server("--system-shared-memory", "on")
+        self.addCleanup(self.server.__exit__)
+        self.key = f"/samplerd-blackbox-{os.getpid()}"
+        self.path = "/dev/shm" + self.key
+        with open(self.path, "wb") as region:
+            region.write(bytes(8) + pack("FP32", self.ROW) + bytes(16))
+        self.addCleanup(os.unlink, self.path)
+        self.client = self.server.connect()
+        self.addCleanup(self.client.__exit__)
+
+    def call(self, action, name=None, body=None, method="POST"):
+        path = f"{REGIONS}/region/{name}/{action}" if name else f"{REGIONS}/{action}"
+        return self.client.request(method, path, None if body is None else json.dumps(body).encode())
+
+    def register(self, name, **body):
+        return self.call("register", name, {"key": self.key, "byte_size": 40, **body})
+
+    def infer(self, outputs=(), region="a", offset=8, client=None):
+        entry = {"name": "logits", "shape": [1, 4], "datatype": "FP32", "parameters": {
+            "shared_memory_region": region, "shared_memory_offset": offset, "shared_memory_byte_size": 16}}
+        members = {"outputs": list(outputs)} if outputs else {}
+        return post(client or self.client, [(entry, b"")], **members)
+
+    def to_region(self, offset, size):
+        return {"name": "token_ids", "parameters": {
+            "shared_memory_region": "a", "shared_memory_offset": offset, "shared_memory_byte_size": size}}
+
+    def test_input_and_output(self):
+        self.assertEqual(self.register("a").sampled(), {})
+        self.assertEqual(outputs_of(self.infer())[0]["token_ids"][2], [2])
+        answer = self.infer([self.to_region(36, 4)]).sampled()
+        self.assertNotIn("data", answer["outputs"][0])
+        with open(self.path, "rb") as region:
+            self.assertEqual(unpack("INT32", region.read()[36:]), [2])
+
+    def test_status(self):
+        self.register("a", offset=8, byte_size=16)
+        self.register("b")
+        one = {"name": "a", "key": self.key, "offset": 8, "byte_size": 16}
+        self.assertEqual(self.call("status", "a", method="GET").sampled(), [one])
+        self.assertEqual(len(self.call("status", method="GET").sampled()), 2)
+        self.call("unregister", "b").sampled()
+        self.assertEqual(self.call("status", method="GET").sampled(), [one])
+        self.call("unregister").sampled()
+        self.assertEqual(self.call("status", method="GET").sampled(), [])
+
+    def test_errors(self):
+        self.register("a").sampled()
+        cases = [
+            (self.register("a"), "already"), (self.register("b", byte_size=41), "has 40 bytes"),
+            (self.register("b", key="/../../etc/passwd"), "without a slash"),
+            (self.register("b", size=1), "nothing else"), (self.call("register", "b"), "no JSON object"),
+            (self.call("status", "b", method="GET"), "no shared memory region b"),
+            (self.infer(region="b"), "no shared memory region b"), (self.infer(offset=25), "are not in"),
+            (self.infer([self.to_region(0, 3)]), "has 4 bytes"), (self.infer([self.to_region(37, 4)]), "are not in"),
+        ]
+        for answer, words in cases:
+            with self.subTest(words=words):
+                self.assertEqual(answer.status, 400)
+                self.assertIn(words, answer.json()["error"])
+
+    def test_truncation(self):
+        """A client that shrinks its region while others read it gets errors; nobody else notices."""
+        self.register("a").sampled()
+        stop = threading.Event()
+
+        def shrink_and_grow():
+            while not stop.is_set():
+                os.truncate(self.path, 0)
+                os.truncate(self.path, 40)
+
+        thread = threading.Thread(target=shrink_and_grow)
+        thread.start()
+        try:
+            for _ in range(300):
+                answer = self.infer([self.to_region(36, 4)])
+                self.assertIn(answer.status, (200, 400), answer.body)
+        finally:
+            stop.set()
+            thread.join()
+        os.truncate(self.path, 0)
+        answer = self.infer()
+        self.assertEqual(answer.status, 400)
+        self.assertIn("has become too small", answer.json()["error"])
+        self.assertEqual(self.client.sample({"logits": [self.ROW]}).sampled()["token_ids"], [[2]])
+
+    def test_off(self):
+        """As long as nobody asks for it."""
+        with SERVER.connect() as client:
+            for method, path in (("GET", "/status"), ("POST", "/region/a/register"), ("POST", "/unregister")):
+                answer = client.request(method, REGIONS + path, b"{}" if method == "POST" else None)
+                self.assertEqual(answer.status, 404)
+                self.assertIn("system_shared_memory is off", answer.json()["error"])
+            answer = self.infer(client=client)
+            self.assertEqual(answer.status, 400)
+            self.assertIn("system_shared_memory is off", answer.json()["error"])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,38 @@
+#include "proto/kserve_region.h"
+
+#include "proto/json_reader.h"
+
+#include <string.h>
+
+static enum status read_member(struct json_reader *r, const char *key, void *out)
+{
+    struct kserve_region *region = out;
+    if (strcmp(key, "key") == 0)
+        return json_reader_string(r, &region->key);
+    if (strcmp(key, "offset") == 0)
+        return json_reader_size(r, &region->offset);
+    if (strcmp(key, "byte_size") == 0)
+        return json_reader_size(r, &region->byte_size);
+    return json_reader_fail(r, "it has key, offset and byte_size and nothing else;");
+}
+
+enum status kserve_region_decode(const char *body, size_t length, char *texts, struct kserve_region *out,
+                                 struct error *err)
+{
+    struct json_reader r = {
+        .scan = {.start = body, .end = body + length, .p = body, .err = err, .subject = "the request"},
+        .texts = texts,
+        .room = length + 1,
+        .code = "malformed_kserve",
+        .complaint = "the request is no region of shared memory"};
+    *out = (struct kserve_region){0};
+    if (json_reader_peek(&r) != '{')
+        return json_reader_fail(&r, "the request is no JSON object");
+    if (json_reader_object(&r, out, read_member) != STATUS_OK)
+        return err->status;
+    json_reader_peek(&r);
+    if (r.scan.p != r.scan.end)
+        return json_reader_fail(&r, "more text after the object");
+    return out->key != NULL && out->byte_size > 0 ? STATUS_OK
+                                                  : json_reader_fail(&r, "key or byte_size is missing");
+}
