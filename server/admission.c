@@ -108,7 +108,7 @@ static enum status judge_accept(struct call *call)
 /* The body's buffer, sized once where the client says how long it is. */
 static enum status judge_length(struct call *call)
 {
-    size_t limit = http_options(call->http)->config->max_body_bytes, first = CHUNKED_FIRST_BYTES;
+    size_t limit = shared_parts(call->shared)->config->max_body_bytes, first = CHUNKED_FIRST_BYTES;
     const char *length = header(call->connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
     if (length != NULL) {
         errno = 0;
@@ -126,7 +126,7 @@ static enum status judge_caller(struct call *call)
 {
     if (call->admin || (call->route != NULL && (call->route->reach & ROUTE_OPEN) != 0))
         return STATUS_OK;
-    return access_judge(http_options(call->http)->access,
+    return access_judge(shared_parts(call->shared)->access,
                         header(call->connection, MHD_HTTP_HEADER_AUTHORIZATION), &call->x.error);
 }
 
@@ -165,8 +165,9 @@ static enum status not_found(const char *url, struct error *err)
 enum status admission_judge(struct call *call, const char *url, const char *method)
 {
     struct error *err = &call->x.error;
-    const struct config *config = http_options(call->http)->config;
+    const struct config *config = shared_parts(call->shared)->config;
     call->route = pages_find(url, call->admin, config->admin_listen[0] != '\0');
+    call->route_place = pages_place(call->route);
     if (judge_caller(call) != STATUS_OK)
         return err->status;
     if (call->route == NULL)

@@ -20,7 +20,7 @@ static void refuse(struct call *call)
 static enum status append(struct call *call, const char *data, size_t size)
 {
     struct exchange *x = &call->x;
-    size_t limit = http_options(call->http)->config->max_body_bytes, needed = x->length + size;
+    size_t limit = shared_parts(call->shared)->config->max_body_bytes, needed = x->length + size;
     if (needed > limit)
         return error_set(&x->error, STATUS_TOO_LARGE, "too_large",
                          "the body has more than %zu bytes, which is max_body_bytes", limit);
@@ -79,11 +79,11 @@ static enum status collect_query(struct call *call)
 /* Answer where we stand if that is quick. */
 static bool try_here(struct call *call)
 {
-    struct sampler *sampler = http_borrow_sampler(call->http);
+    struct sampler *sampler = shared_borrow_sampler(call->shared);
     if (sampler == NULL)
         return false;
-    bool ready = exchange_try(&call->x, sampler, http_in_flight(call->http) == 1);
-    http_return_sampler(call->http, sampler);
+    bool ready = exchange_try(&call->x, sampler, shared_in_flight(call->shared) == 1);
+    shared_return_sampler(call->shared, sampler);
     return ready;
 }
 
@@ -91,7 +91,7 @@ static bool try_here(struct call *call)
 static void call_expire(void *argument)
 {
     struct call *call = argument;
-    if (exchange_expire(&call->x, http_options(call->http)->pool))
+    if (exchange_expire(&call->x, shared_parts(call->shared)->pool))
         MHD_resume_connection(call->connection);
 }
 
@@ -115,7 +115,7 @@ static enum MHD_Result submit(struct call *call)
     x->done = exchange_done;
     x->owner = call;
     MHD_suspend_connection(call->connection);
-    if (exchange_submit(x, http_options(call->http)->pool, &x->error) != STATUS_OK) {
+    if (exchange_submit(x, shared_parts(call->shared)->pool, &x->error) != STATUS_OK) {
         refuse(call);
         MHD_resume_connection(call->connection);
     } else
@@ -125,41 +125,42 @@ static enum MHD_Result submit(struct call *call)
 
 /* ---- from headers to answer ---- */
 
-static struct call *call_create(struct http *http, struct MHD_Connection *connection)
+static struct call *call_create(struct shared *shared, struct MHD_Connection *connection)
 {
     struct conn *conn = conn_of(connection);
     struct call *call = conn != NULL && conn_enter(conn, CONN_BODY) ? calloc(1, sizeof *call) : NULL;
     if (call == NULL)
         return NULL;
-    call->http = http;
+    call->shared = shared;
     call->connection = connection;
+    call->route_place = pages_place(NULL);
     call->conn = conn;
-    call->timeout_ms = http_options(http)->config->request_timeout_ms;
-    exchange_init(&call->x, http_options(http)->buffers, http_options(http)->config->max_answer_bytes);
-    http_count(http, 1);
+    call->timeout_ms = shared_parts(shared)->config->request_timeout_ms;
+    exchange_init(&call->x, shared_parts(shared)->buffers, shared_parts(shared)->config->max_answer_bytes);
+    shared_count(shared, 1);
     return call;
 }
 
 void call_destroy(struct call *call)
 {
-    struct http *http = call->http;
+    struct shared *shared = call->shared;
     record_end(call);
     free(call->x.fields);
     exchange_fini(&call->x);
     free(call);
-    http_count(http, -1);
+    shared_count(shared, -1);
 }
 
-enum MHD_Result call_begin(struct http *http, bool admin, struct MHD_Connection *connection, const char *url,
-                           const char *method, const char *version, struct call **out)
+enum MHD_Result call_begin(struct shared *shared, bool admin, struct MHD_Connection *connection,
+                           const char *url, const char *method, const char *version, struct call **out)
 {
-    struct call *call = call_create(http, connection);
+    struct call *call = call_create(shared, connection);
     if (call == NULL)
         return MHD_NO;
     *out = call;
     call->admin = admin;
     call->url = url;
-    call->x.memory = shm_memory(http_options(http)->shm);
+    call->x.memory = shm_memory(shared_parts(shared)->shm);
     call->x.plain_errors = pages_is_kserve(url);
     conn_set_kserve(call->conn, call->x.plain_errors);
     record_begin(call, method);

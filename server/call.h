@@ -3,8 +3,9 @@
 
 #include "server/conn.h"
 #include "server/exchange.h"
-#include "server/http.h"
 #include "server/record.h"
+#include "server/route.h"
+#include "server/shared.h"
 
 #include <microhttpd.h>
 
@@ -15,13 +16,12 @@
  * connection resumes; http.c hands these on in that order.  All on the connection's I/O thread.
  */
 
-struct route;
-
 struct call {
-    struct http *http;
+    struct shared *shared;
     struct MHD_Connection *connection;
     struct conn *conn;
     const struct route *route; /* NULL when the path has none */
+    size_t route_place;        /* pages_place(route) */
     bool admin;                /* came by admin_listen */
     const char *url;           /* its path; a loan of the connection */
     bool sample;               /* to be sampled, unless refused */
@@ -36,8 +36,8 @@ struct call {
 };
 
 /* Headers have come.  *out is set unless memory is short; the answer may be queued already. */
-enum MHD_Result call_begin(struct http *http, bool admin, struct MHD_Connection *connection, const char *url,
-                           const char *method, const char *version, struct call **out);
+enum MHD_Result call_begin(struct shared *shared, bool admin, struct MHD_Connection *connection,
+                           const char *url, const char *method, const char *version, struct call **out);
 
 /* A piece of the body has come. */
 enum MHD_Result call_take(struct call *call, const char *data, size_t *size);

@@ -7,8 +7,6 @@
 #include "server/tls.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,77 +24,14 @@ struct http {
     struct conns *conns;
     struct conns *admin_conns; /* apart, since they may stay to the end of a drain */
     struct acceptor *acceptor;
-    atomic_bool draining;
-    pthread_mutex_t mutex;
-    size_t in_flight;                   /* guarded by mutex */
-    struct idle_sampler *idle_samplers; /* guarded by mutex; at most one for each I/O thread is made */
 };
-
-struct idle_sampler {
-    struct sampler sampler;
-    struct idle_sampler *next;
-};
-
-const struct http_options *http_options(const struct http *http)
-{
-    return &http->options;
-}
-
-bool http_draining(const struct http *http)
-{
-    return atomic_load(&http->draining);
-}
-
-static struct idle_sampler *make_sampler(struct http *http)
-{
-    struct error ignored;
-    struct idle_sampler *made = calloc(1, sizeof *made);
-    if (made == NULL || sampler_init(&made->sampler, http->options.kernels, &ignored) != STATUS_OK) {
-        free(made);
-        return NULL;
-    }
-    return made;
-}
-
-struct sampler *http_borrow_sampler(struct http *http)
-{
-    pthread_mutex_lock(&http->mutex);
-    struct idle_sampler *idle = http->idle_samplers;
-    if (idle != NULL)
-        http->idle_samplers = idle->next;
-    pthread_mutex_unlock(&http->mutex);
-    if (idle == NULL)
-        idle = make_sampler(http);
-    return idle == NULL ? NULL : &idle->sampler;
-}
-
-void http_return_sampler(struct http *http, struct sampler *sampler)
-{
-    struct idle_sampler *idle = (struct idle_sampler *)sampler; /* its first member */
-    pthread_mutex_lock(&http->mutex);
-    idle->next = http->idle_samplers;
-    http->idle_samplers = idle;
-    pthread_mutex_unlock(&http->mutex);
-}
-
-static void free_samplers(struct http *http)
-{
-    while (http->idle_samplers != NULL) {
-        struct idle_sampler *idle = http->idle_samplers;
-        http->idle_samplers = idle->next;
-        sampler_fini(&idle->sampler);
-        free(idle);
-    }
-}
-
-void http_count(struct http *http, int change)
-{
-    pthread_mutex_lock(&http->mutex);
-    http->in_flight += (size_t)change;
-    pthread_mutex_unlock(&http->mutex);
-}
 
 /* ---- libmicrohttpd's callbacks ---- */
+
+static struct shared *shared_of(void *cls)
+{
+    return ((struct http *)cls)->options.shared;
+}
 
 /* The request line has come; what is returned is *con_cls at first. */
 static void *on_request_line(void *cls, const char *uri, struct MHD_Connection *connection)
@@ -114,7 +49,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
                                   size_t *upload_data_size, void **con_cls)
 {
     if (*con_cls == NULL)
-        return call_begin(cls, false, connection, url, method, version, (struct call **)con_cls);
+        return call_begin(shared_of(cls), false, connection, url, method, version, (struct call **)con_cls);
     if (*upload_data_size > 0)
         return call_take(*con_cls, upload_data, upload_data_size);
     return call_continue(*con_cls);
@@ -125,7 +60,7 @@ static enum MHD_Result on_admin_request(void *cls, struct MHD_Connection *connec
                                         size_t *upload_data_size, void **con_cls)
 {
     if (*con_cls == NULL)
-        return call_begin(cls, true, connection, url, method, version, (struct call **)con_cls);
+        return call_begin(shared_of(cls), true, connection, url, method, version, (struct call **)con_cls);
     return on_request(cls, connection, url, method, version, upload_data, upload_data_size, con_cls);
 }
 
@@ -159,9 +94,14 @@ static unsigned idle_seconds(const struct config *config)
     return (config->idle_timeout_ms + 999) / 1000;
 }
 
+static const struct config *config_of(const struct http *http)
+{
+    return shared_parts(http->options.shared)->config;
+}
+
 static enum status start_daemon(struct http *http, struct error *err)
 {
-    const struct config *config = http->options.config;
+    const struct config *config = config_of(http);
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC |
                      MHD_USE_ERROR_LOG | MHD_USE_NO_LISTEN_SOCKET;
     /* a pool of one thread is none */
@@ -189,14 +129,14 @@ static enum status start_admin(struct http *http, struct error *err)
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG;
     if (fd == -1)
         return STATUS_OK;
-    if (conns_create(http->options.config, &http->admin_conns, err) != STATUS_OK)
+    if (conns_create(config_of(http), &http->admin_conns, err) != STATUS_OK)
         return err->status;
-    http->admin = MHD_start_daemon(
-        flags, 0, NULL, NULL, on_admin_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
-        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, ADMIN_CONNECTIONS,
-        MHD_OPTION_CONNECTION_TIMEOUT, idle_seconds(http->options.config), MHD_OPTION_NOTIFY_COMPLETED,
-        on_completed, http, MHD_OPTION_NOTIFY_CONNECTION, conns_notify, http->admin_conns,
-        MHD_OPTION_URI_LOG_CALLBACK, on_request_line, NULL, MHD_OPTION_END);
+    http->admin = MHD_start_daemon(flags, 0, NULL, NULL, on_admin_request, http, MHD_OPTION_EXTERNAL_LOGGER,
+                                   on_log, NULL, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+                                   ADMIN_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+                                   idle_seconds(config_of(http)), MHD_OPTION_NOTIFY_COMPLETED, on_completed,
+                                   http, MHD_OPTION_NOTIFY_CONNECTION, conns_notify, http->admin_conns,
+                                   MHD_OPTION_URI_LOG_CALLBACK, on_request_line, NULL, MHD_OPTION_END);
     if (http->admin == NULL)
         return error_set(err, STATUS_INTERNAL, "no_daemon", "cannot serve admin_listen: %s", strerror(errno));
     return STATUS_OK;
@@ -217,8 +157,7 @@ enum status http_start(const struct http_options *options, struct http **out, st
         return error_set(err, STATUS_NO_MEMORY, "no_memory", "cannot allocate the server");
     }
     http->options = *options;
-    pthread_mutex_init(&http->mutex, NULL);
-    if (conns_create(options->config, &http->conns, err) != STATUS_OK ||
+    if (conns_create(config_of(http), &http->conns, err) != STATUS_OK ||
         start_admin(http, err) != STATUS_OK || start_daemon(http, err) != STATUS_OK) {
         close(options->listen_fd);
         if (http->admin == NULL && options->admin_fd != -1)
@@ -230,23 +169,10 @@ enum status http_start(const struct http_options *options, struct http **out, st
     return STATUS_OK;
 }
 
-void http_drain(struct http *http)
-{
-    atomic_store(&http->draining, true);
-}
-
 void http_quiesce(struct http *http)
 {
     acceptor_destroy(http->acceptor);
     http->acceptor = NULL;
-}
-
-size_t http_in_flight(struct http *http)
-{
-    pthread_mutex_lock(&http->mutex);
-    size_t in_flight = http->in_flight;
-    pthread_mutex_unlock(&http->mutex);
-    return in_flight;
 }
 
 size_t http_hang_up_idle(struct http *http, unsigned quiet_ms)
@@ -265,7 +191,5 @@ void http_stop(struct http *http)
         MHD_stop_daemon(http->admin);
     conns_destroy(http->conns);
     conns_destroy(http->admin_conns);
-    free_samplers(http);
-    pthread_mutex_destroy(&http->mutex);
     free(http);
 }

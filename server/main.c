@@ -35,6 +35,7 @@ struct service {
     struct access *access;
     struct metrics *metrics;
     struct shm *shm; /* NULL when it is off */
+    struct shared *shared;
     struct http *http;
     size_t workers, io_threads;
 };
@@ -78,7 +79,7 @@ static enum status service_start(struct service *s, const struct config *config,
         sockets_close(sockets);
         return err->status;
     }
-    struct http_options options = {
+    struct shared_parts parts = {
         .config = config,
         .kernels = s->kernels,
         .pool = s->pool,
@@ -86,10 +87,12 @@ static enum status service_start(struct service *s, const struct config *config,
         .access = s->access,
         .metrics = s->metrics,
         .shm = s->shm,
-        .listen_fd = sockets->main_fd,
-        .admin_fd = sockets->admin_fd,
-        .io_threads = s->io_threads,
     };
+    if (shared_create(&parts, &s->shared, err) != STATUS_OK) {
+        sockets_close(sockets);
+        return err->status;
+    }
+    struct http_options options = {s->shared, sockets->main_fd, sockets->admin_fd, s->io_threads};
     return http_start(&options, &s->http, err);
 }
 
@@ -98,6 +101,7 @@ static void service_stop(struct service *s)
 {
     pool_destroy(s->pool);
     http_stop(s->http);
+    shared_destroy(s->shared);
     buffers_destroy(s->buffers);
     metrics_destroy(s->metrics);
     shm_destroy(s->shm);
@@ -177,13 +181,13 @@ static bool signal_within(unsigned timeout_ms)
  * closing its connection; then take no more, and hang up on who asks for nothing, until nobody is left.
  * Returns false when a second signal cuts it short.
  */
-static bool drain(struct http *http, unsigned delay_ms)
+static bool drain(struct service *service, unsigned delay_ms)
 {
-    http_drain(http);
+    shared_drain(service->shared);
     if (signal_within(delay_ms))
         return false;
-    http_quiesce(http);
-    while (http_hang_up_idle(http, QUIET_MS) > 0)
+    http_quiesce(service->http);
+    while (http_hang_up_idle(service->http, QUIET_MS) > 0)
         if (signal_within(LOOK_MS))
             return false;
     return true;
@@ -202,7 +206,7 @@ static bool serve_until_signal(struct service *service, const struct sockets *so
     wait_for_signal();
     systemd_notify("STOPPING=1");
     log_event(LOG_INFO, "stopping", log_text("signal", strsignal(last_signal)));
-    return drain(service->http, http_options(service->http)->config->drain_delay_ms);
+    return drain(service, config->drain_delay_ms);
 }
 
 static int fail(const struct error *err)

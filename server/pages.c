@@ -19,7 +19,7 @@ static enum MHD_Result livez(struct call *call)
 
 static enum MHD_Result readyz(struct call *call)
 {
-    bool draining = http_draining(call->http);
+    bool draining = shared_draining(call->shared);
     return respond_text(call, draining ? MHD_HTTP_SERVICE_UNAVAILABLE : MHD_HTTP_OK,
                         "text/plain; charset=utf-8", draining ? "draining\n" : "ok\n");
 }
@@ -28,26 +28,26 @@ static enum MHD_Result version(struct call *call)
 {
     char text[256];
     snprintf(text, sizeof text, "{\"name\":\"samplerd\",\"version\":\"%s\",\"kernels\":\"%s\"}",
-             SAMPLERD_VERSION, http_options(call->http)->kernels->name);
+             SAMPLERD_VERSION, shared_parts(call->shared)->kernels->name);
     return respond_text(call, MHD_HTTP_OK, "application/json", text);
 }
 
-static void read_gauges(struct http *http, uint64_t readings[NUM_METRICS])
+static void read_gauges(struct shared *shared, uint64_t readings[NUM_METRICS])
 {
-    const struct http_options *options = http_options(http);
+    const struct shared_parts *parts = shared_parts(shared);
     struct process_figures process;
     process_read(&process);
-    readings[METRIC_IN_FLIGHT] = http_in_flight(http);
-    readings[METRIC_QUEUE] = pool_queued(options->pool);
-    readings[METRIC_QUEUE_LIMIT] = options->config->queue_depth;
-    readings[METRIC_BUFFERS] = buffers_in_use(options->buffers);
-    readings[METRIC_BUFFERS_LIMIT] = buffers_limit(options->buffers);
+    readings[METRIC_IN_FLIGHT] = shared_in_flight(shared);
+    readings[METRIC_QUEUE] = pool_queued(parts->pool);
+    readings[METRIC_QUEUE_LIMIT] = parts->config->queue_depth;
+    readings[METRIC_BUFFERS] = buffers_in_use(parts->buffers);
+    readings[METRIC_BUFFERS_LIMIT] = buffers_limit(parts->buffers);
     readings[METRIC_BUILD_INFO] = 1;
     readings[METRIC_PROCESS_CPU] = process.cpu_ns;
     readings[METRIC_PROCESS_MEMORY] = process.resident_bytes;
     readings[METRIC_PROCESS_OPEN_FDS] = process.open_fds;
     readings[METRIC_PROCESS_MAX_FDS] = process.max_fds;
-    readings[METRIC_PROCESS_START] = metrics_started(options->metrics);
+    readings[METRIC_PROCESS_START] = metrics_started(parts->metrics);
     readings[METRIC_PROCESS_THREADS] = process.threads;
 }
 
@@ -59,8 +59,8 @@ static enum MHD_Result metrics(struct call *call)
     FILE *out = open_memstream(&text, &length);
     if (out == NULL)
         return MHD_NO;
-    read_gauges(call->http, readings);
-    exposition_write(http_options(call->http)->metrics, readings, out);
+    read_gauges(call->shared, readings);
+    exposition_write(shared_parts(call->shared)->metrics, readings, out);
     enum MHD_Result queued = MHD_NO; /* when memory is short */
     if (fclose(out) == 0)
         queued = respond_text(call, MHD_HTTP_OK, EXPOSITION_CONTENT_TYPE, text);
@@ -87,7 +87,7 @@ static enum MHD_Result respond_document(struct call *call, char *text)
 
 static enum MHD_Result kserve_server(struct call *call)
 {
-    return respond_document(call, kserve_meta_server(http_options(call->http)->shm != NULL));
+    return respond_document(call, kserve_meta_server(shared_parts(call->shared)->shm != NULL));
 }
 
 static enum MHD_Result kserve_model(struct call *call)
@@ -103,7 +103,7 @@ static enum MHD_Result kserve_config(struct call *call)
 /* Not ready is an error here, as every other. */
 static enum MHD_Result kserve_ready(struct call *call)
 {
-    if (!http_draining(call->http))
+    if (!shared_draining(call->shared))
         return respond_text(call, MHD_HTTP_OK, "application/json", "{\"ready\":true}");
     return respond_text(call, MHD_HTTP_SERVICE_UNAVAILABLE, "application/json", "{\"error\":\"draining\"}");
 }
@@ -130,7 +130,7 @@ static enum MHD_Result respond_error(struct call *call)
 /* The regions, if they are served. */
 static struct shm *regions_of(struct call *call)
 {
-    struct shm *shm = http_options(call->http)->shm;
+    struct shm *shm = shared_parts(call->shared)->shm;
     if (shm == NULL)
         error_set(&call->x.error, STATUS_NOT_FOUND, "not_found", "system_shared_memory is off");
     return shm;

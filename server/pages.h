@@ -1,24 +1,9 @@
 #ifndef SERVER_PAGES_H
 #define SERVER_PAGES_H
 
-#include "server/call.h"
+#include "server/route.h"
 
-/* Who may ask for a page, and where. */
-enum route_reach {
-    ROUTE_OPEN = 1,  /* it asks for no token */
-    ROUTE_ADMIN = 2, /* it is at admin_listen too, */
-    ROUTE_MOVES = 4  /* and then there alone */
-};
-
-/* What is at a path. */
-struct route {
-    const char *path;  /* in which * stands for a part without a slash */
-    const char *allow; /* methods, as in the Allow header */
-    enum MHD_Result (*page)(
-        struct call *call); /* queues a page for GET and HEAD; NULL for what samples, which is POST */
-    unsigned reach;         /* of enum route_reach */
-    bool kserve;            /* of page NULL: an infer request, whatever its Content-Type */
-};
+#include <stddef.h>
 
 /*
  * The route of a path, or NULL.

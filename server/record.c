@@ -3,7 +3,6 @@
 #include "server/call.h"
 #include "server/log.h"
 #include "server/metrics.h"
-#include "server/pages.h"
 
 #include <string.h>
 
@@ -31,7 +30,7 @@ void record_begin(struct call *call, const char *method)
 /* "read;dur=0.012, queue;dur=0.034, ..." in milliseconds; what is yet to be written is not known here. */
 static void add_server_timing(const struct call *call, struct MHD_Response *response)
 {
-    const struct metrics *m = http_options(call->http)->metrics;
+    const struct metrics *m = shared_parts(call->shared)->metrics;
     const struct timeline *t = &call->x.timeline;
     char text[256] = "";
     size_t used = 0;
@@ -52,7 +51,7 @@ void record_answer(struct call *call, unsigned code, size_t bytes, struct MHD_Re
     r->code = code;
     r->answer_bytes = r->method == metrics_label(LABEL_METHOD, MHD_HTTP_METHOD_HEAD) ? 0 : bytes;
     MHD_add_response_header(response, "X-Request-Id", r->id);
-    if (call->sample && http_options(call->http)->config->server_timing)
+    if (call->sample && shared_parts(call->shared)->config->server_timing)
         add_server_timing(call, response);
 }
 
@@ -76,10 +75,10 @@ static void count_sampling(struct metrics *m, const struct exchange *x)
 
 static void count(const struct call *call, uint64_t duration_ns)
 {
-    struct metrics *m = http_options(call->http)->metrics;
+    struct metrics *m = shared_parts(call->shared)->metrics;
     const struct record *r = &call->record;
     const struct exchange *x = &call->x;
-    size_t route = pages_place(call->route);
+    size_t route = call->route_place;
     size_t series = metrics_series(m, METRIC_HTTP_REQUESTS, route, r->method, metrics_code(r->code));
     metrics_add(m, METRIC_HTTP_REQUESTS, series, 1);
     metrics_observe(m, METRIC_HTTP_REQUEST_DURATION, series, duration_ns);
@@ -98,7 +97,7 @@ static void count(const struct call *call, uint64_t duration_ns)
 
 static bool is_logged(const struct call *call)
 {
-    unsigned code = call->record.code, wanted = http_options(call->http)->config->log_requests;
+    unsigned code = call->record.code, wanted = shared_parts(call->shared)->config->log_requests;
     bool failed = code == 0 || code >= 400;
     return wanted == CONFIG_LOG_ALL || (wanted == CONFIG_LOG_ERRORS && failed);
 }
@@ -127,7 +126,7 @@ static size_t add_particulars(const struct call *call, struct log_field *fields,
 static void write_line(const struct call *call, uint64_t duration_ns)
 {
     const struct record *r = &call->record;
-    const struct metrics *m = http_options(call->http)->metrics;
+    const struct metrics *m = shared_parts(call->shared)->metrics;
     const char *parent = header(call, "traceparent");
     char trace_id[TRACE_ID_LENGTH + 1];
     struct log_field fields[24];
@@ -136,7 +135,7 @@ static void write_line(const struct call *call, uint64_t duration_ns)
     if (parent != NULL && trace_parse_parent(parent, trace_id))
         fields[used++] = log_text("trace_id", trace_id);
     fields[used++] = log_text("method", metrics_label_value(m, LABEL_METHOD, r->method));
-    fields[used++] = log_text("route", metrics_label_value(m, LABEL_ROUTE, pages_place(call->route)));
+    fields[used++] = log_text("route", metrics_label_value(m, LABEL_ROUTE, call->route_place));
     fields[used++] = log_uint("code", r->code);
     fields[used++] = log_uint("request_bytes", r->request_bytes);
     fields[used++] = log_uint("answer_bytes", r->answer_bytes);

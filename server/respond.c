@@ -1,7 +1,6 @@
 #include "server/respond.h"
 
 #include "server/admission.h"
-#include "server/pages.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -47,7 +46,7 @@ static enum MHD_Result send_response(struct call *call, unsigned code, const cha
     if (response == NULL)
         return MHD_NO;
     MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
-    if (call->close || http_draining(call->http))
+    if (call->close || shared_draining(call->shared))
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     if (!conn_enter(call->conn, CONN_ANSWER)) {
         MHD_destroy_response(response);
