@@ -88,7 +88,7 @@ static enum MHD_Result take_accept(void *cls, enum MHD_ValueKind kind, const cha
 {
     (void)kind;
     if (value != NULL && strcasecmp(key, MHD_HTTP_HEADER_ACCEPT) == 0)
-        accept_add(cls, value);
+        negotiation_add(cls, value);
     return MHD_YES;
 }
 
@@ -96,13 +96,13 @@ static enum status judge_accept(struct call *call)
 {
     if (call->route->kserve)
         return STATUS_OK; /* the request itself says which outputs are bytes */
-    struct accept accept = {0};
+    struct negotiation accept = {0};
     MHD_get_connection_values(call->connection, MHD_HEADER_KIND, take_accept, &accept);
-    if (accept_choose(&accept, &call->x.form))
+    if (negotiation_choose(&accept, &call->x.form))
         return STATUS_OK;
     return error_set(&call->x.error, STATUS_UNACCEPTABLE, "not_acceptable",
                      "Accept allows neither of the two answers there are: %s, and %s for token ids alone",
-                     accept_media[ANSWER_JSON], accept_media[ANSWER_IDS]);
+                     negotiation_media[ANSWER_JSON], negotiation_media[ANSWER_IDS]);
 }
 
 /* The body's buffer, sized once where the client says how long it is. */

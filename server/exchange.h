@@ -5,8 +5,8 @@
 #include "proto/kserve.h"
 #include "proto/lender.h"
 #include "proto/raw.h"
-#include "server/accept.h"
 #include "server/buffers.h"
+#include "server/negotiation.h"
 #include "server/timeline.h"
 
 #include <pthread.h>

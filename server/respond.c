@@ -138,5 +138,5 @@ enum MHD_Result respond_answer(struct call *call)
         add_seed(response, &call->x.request);
     if (code == MHD_HTTP_OK && call->x.answer_header_length > 0)
         form = add_header_length(response, call->x.answer_header_length);
-    return send_response(call, code, accept_media[form], call->x.answer_length, response);
+    return send_response(call, code, negotiation_media[form], call->x.answer_length, response);
 }

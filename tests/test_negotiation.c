@@ -1,4 +1,4 @@
-#include "server/accept.h"
+#include "server/negotiation.h"
 
 #include "tests/support.h"
 
@@ -52,18 +52,18 @@ static const struct {
 
 START_TEST(chooses)
 {
-    struct accept accept = {0};
+    struct negotiation accept = {0};
     enum answer_form form;
     for (size_t i = 0; i < 2 && cases[_i].headers[i] != NULL; i++)
-        accept_add(&accept, cases[_i].headers[i]);
-    int chosen = accept_choose(&accept, &form) ? (int)form : NEITHER;
+        negotiation_add(&accept, cases[_i].headers[i]);
+    int chosen = negotiation_choose(&accept, &form) ? (int)form : NEITHER;
     ck_assert_msg(chosen == cases[_i].form, "%s: %d", cases[_i].headers[0], chosen);
 }
 END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("accept");
+    Suite *suite = suite_create("negotiation");
     TCase *tcase = tcase_create("headers");
     tcase_add_loop_test(tcase, chooses, 0, sizeof cases / sizeof cases[0]);
     suite_add_tcase(suite, tcase);

@@ -1,10 +1,10 @@
-#include "server/accept.h"
+#include "server/negotiation.h"
 
 #include <stddef.h>
 #include <string.h>
 #include <strings.h>
 
-const char *const accept_media[ANSWER_FORMS] = {"application/json", "application/octet-stream"};
+const char *const negotiation_media[ANSWER_FORMS] = {"application/json", "application/octet-stream"};
 
 #define SPACE " \t"
 
@@ -58,7 +58,7 @@ static int read_quality(struct span value)
 }
 
 /* One media range: its type and, among its parameters, q. */
-static void add_range(struct accept *accept, struct span range)
+static void add_range(struct negotiation *accept, struct span range)
 {
     const char *rest = range.start, *end = range.start + range.length;
     struct span type = next_piece(&rest, end, ';');
@@ -71,7 +71,7 @@ static void add_range(struct accept *accept, struct span range)
     if (type.length > 0)
         accept->given = true;
     for (size_t i = 0; i < ANSWER_FORMS; i++) {
-        int specificity = specificity_of(type, accept_media[i]);
+        int specificity = specificity_of(type, negotiation_media[i]);
         if (specificity > accept->forms[i].specificity) {
             accept->forms[i].specificity = specificity;
             accept->forms[i].quality = quality;
@@ -79,14 +79,14 @@ static void add_range(struct accept *accept, struct span range)
     }
 }
 
-void accept_add(struct accept *accept, const char *value)
+void negotiation_add(struct negotiation *accept, const char *value)
 {
     const char *end = value + strlen(value);
     for (const char *rest = value; rest != NULL;)
         add_range(accept, next_piece(&rest, end, ','));
 }
 
-bool accept_choose(const struct accept *accept, enum answer_form *out)
+bool negotiation_choose(const struct negotiation *accept, enum answer_form *out)
 {
     enum answer_form best = ANSWER_JSON;
     for (size_t i = 1; i < ANSWER_FORMS; i++) {

@@ -1,5 +1,5 @@
-#ifndef SERVER_ACCEPT_H
-#define SERVER_ACCEPT_H
+#ifndef SERVER_NEGOTIATION_H
+#define SERVER_NEGOTIATION_H
 
 #include <stdbool.h>
 
@@ -12,10 +12,10 @@ enum answer_form {
 #define ANSWER_FORMS 2
 
 /* The answer's media types, in the order of enum answer_form. */
-extern const char *const accept_media[ANSWER_FORMS];
+extern const char *const negotiation_media[ANSWER_FORMS];
 
 /* What a client accepts: the Accept headers of RFC 9110, 12.5.1. */
-struct accept {
+struct negotiation {
     bool given; /* any media range was */
     struct {
         int quality;     /* thousandths */
@@ -24,12 +24,12 @@ struct accept {
 };
 
 /* Take up the value of one Accept header; *accept starts as zero. */
-void accept_add(struct accept *accept, const char *value);
+void negotiation_add(struct negotiation *accept, const char *value);
 
 /*
  * The form that the client likes best: of the highest quality, of two the one it named more exactly, else
  * JSON. A client that names none takes JSON.  Returns false when it accepts neither.
  */
-bool accept_choose(const struct accept *accept, enum answer_form *out);
+bool negotiation_choose(const struct negotiation *accept, enum answer_form *out);
 
 #endif
