@@ -1,8 +1,9 @@
 #include "core/pool.h"
 
+#include "core/thread.h"
+
 #include <assert.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -132,24 +133,13 @@ static void *worker_main(void *argument)
     return NULL;
 }
 
-/* Signals are the main thread's: a worker starts with all of them blocked. */
-static int start_thread(struct worker *w)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&w->thread, NULL, worker_main, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failed;
-}
-
 static enum status start_worker(struct pool *pool, const struct kernels *kernels, struct error *err)
 {
     struct worker *w = &pool->workers[pool->num_workers];
     w->pool = pool;
     if (sampler_init(&w->sampler, kernels, err) != STATUS_OK)
         return err->status;
-    int failed = start_thread(w);
+    int failed = thread_start(&w->thread, worker_main, w);
     if (failed != 0) {
         sampler_fini(&w->sampler);
         return error_set(err, STATUS_INTERNAL, "no_thread", "cannot start worker %zu: %s", pool->num_workers,

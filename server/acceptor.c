@@ -1,10 +1,11 @@
 #include "server/acceptor.h"
 
+#include "core/thread.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -70,17 +71,6 @@ static void *acceptor_main(void *argument)
     }
 }
 
-/* Signals are the main thread's: this one starts with all of them blocked. */
-static int start_thread(struct acceptor *a)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&a->thread, NULL, acceptor_main, a);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failed;
-}
-
 enum status acceptor_create(int listen_fd, unsigned max_connections, struct MHD_Daemon *daemon,
                             struct conns *conns, struct acceptor **out, struct error *err)
 {
@@ -92,7 +82,7 @@ enum status acceptor_create(int listen_fd, unsigned max_connections, struct MHD_
     a->conns = conns;
     fcntl(listen_fd, F_SETFL, fcntl(listen_fd, F_GETFL) | O_NONBLOCK);
     a->stop_fd = eventfd(0, EFD_CLOEXEC);
-    int failed = a->stop_fd < 0 ? errno : start_thread(a);
+    int failed = a->stop_fd < 0 ? errno : thread_start(&a->thread, acceptor_main, a);
     if (failed != 0) {
         if (a->stop_fd >= 0)
             close(a->stop_fd);

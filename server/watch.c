@@ -1,7 +1,8 @@
 #include "server/watch.h"
 
+#include "core/thread.h"
+
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,17 +154,6 @@ static void *watch_main(void *argument)
     return NULL;
 }
 
-/* Signals are the main thread's: this one starts with all of them blocked. */
-static int start_thread(struct watch *watch)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&watch->thread, NULL, watch_main, watch);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failed;
-}
-
 static void free_watch(struct watch *watch)
 {
     pthread_cond_destroy(&watch->changed);
@@ -183,7 +173,7 @@ enum status watch_create(struct watch **out, struct error *err)
     pthread_cond_init(&watch->changed, &attributes);
     pthread_condattr_destroy(&attributes);
     pthread_mutex_init(&watch->mutex, NULL);
-    int failed = start_thread(watch);
+    int failed = thread_start(&watch->thread, watch_main, watch);
     if (failed != 0) {
         free_watch(watch);
         return error_set(err, STATUS_INTERNAL, "no_thread", "cannot start the thread of the deadlines: %s",
