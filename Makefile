@@ -169,7 +169,7 @@ deps deps-bench deps-dev:
 
 # build/samplerd-bench: timings without a server; simdjson is one of its baselines where it is installed.
 CXXFLAGS   ?= -O3 -g -march=native
-BENCH_OBJS := $(call objects,$(filter-out bench/sink.c bench/cjson_parse.c,$(wildcard bench/*.c)))
+BENCH_OBJS := $(call objects,$(filter-out bench/sink.c bench/sender.c bench/cjson_parse.c,$(wildcard bench/*.c)))
 BENCH_LINK  = $(CC)
 OBJS       += $(BENCH_OBJS)
 ifeq (yes,$(shell command -v $(CXX) >/dev/null && $(PKG_CONFIG) --exists simdjson && echo yes))
@@ -185,7 +185,7 @@ $(BUILD)/samplerd-bench: $(BENCH_OBJS) $(BUILD)/libproto.a $(BUILD)/libcore.a
 	$(BENCH_LINK) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(BENCH_LIBS) $(PROTO_LIBS) $(CORE_LIBS)
 
 # Timings of core, numbers and the whole server: table.md and plots in build/bench/ (README, "Speed").
-BENCH := $(BUILD)/bench/sink $(BUILD)/bench/cjson_parse
+BENCH := $(BUILD)/bench/sink $(BUILD)/bench/sender $(BUILD)/bench/cjson_parse
 bench bench-quick: $(BUILD)/samplerd $(BUILD)/samplerd-bench $(BENCH)
 	$(PYTHON) bench/run.py --build $(BUILD) $(if $(filter bench-quick,$@),--quick) $(ARGS)
 $(BENCH): %: %.o

@@ -1,4 +1,4 @@
-"""Programs under load: start one, send it requests with wrk, read what it cost."""
+"""Programs under load: start one, send it requests with wrk or with our sender, read what it cost."""
 
 import contextlib
 import math
@@ -47,10 +47,10 @@ class Run:
 
 
 class Program:
-    """A server of ours on a free port of the loopback interface."""
+    """A server of ours on a free port of the loopback interface, or on a unix socket."""
 
-    def __init__(self, command, port):
-        self.port = port
+    def __init__(self, command, address):
+        self.address = address
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
 
     def stop(self):
@@ -66,10 +66,19 @@ class Program:
         for _ in range(200):
             if self.process.poll() is not None:
                 raise SystemExit(f"{self.process.args[0]} ended with {self.process.returncode}")
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
+            with contextlib.suppress(OSError), self.connect():
                 return
             time.sleep(0.02)
         raise SystemExit(f"{self.process.args[0]} does not listen")
+
+    def connect(self):
+        """A socket to it."""
+        if not self.address.startswith("unix:"):
+            host, port = self.address.split(":")
+            return socket.create_connection((host, int(port)), 1)
+        s = socket.socket(socket.AF_UNIX)
+        s.connect(self.address.removeprefix("unix:"))
+        return s
 
     def cpu_seconds(self):
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
@@ -90,17 +99,17 @@ class Program:
             time.sleep(0.1)
 
 
-def free_port():
+def free_address():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+        return "%s:%d" % s.getsockname()
 
 
 @contextlib.contextmanager
-def serving(command):
-    """Run a program for the length of a with block; command takes the port and gives the argument list."""
-    port = free_port()
-    program = Program(command(port), port)
+def serving(command, address=None):
+    """Run a program for the length of a with block; command takes the address and gives the argument list."""
+    address = address or free_address()
+    program = Program(command(address), address)
     try:
         program.wait_until_listening()
         yield program
@@ -111,13 +120,21 @@ def serving(command):
 def send(program, body, connections, seconds):
     """One run of wrk, on one thread: each connection sends its next request when the last is answered."""
     command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "30s", "-s", str(HERE / "post.lua"),
-               f"http://127.0.0.1:{program.port}/sample{body.query}"]
-    environment = dict(os.environ, BODY=str(body.path), CONTENT_TYPE=body.content_type)
+               f"http://{program.address}/sample{body.query}"]
+    return measure(program, command, seconds, dict(os.environ, BODY=str(body.path), CONTENT_TYPE=body.content_type))
+
+
+def send_file(sender, program, path, connections, seconds):
+    """One run of our sender: a file is the whole request, head and body."""
+    return measure(program, [sender, program.address, str(connections), str(seconds), path], seconds)
+
+
+def measure(program, command, seconds, environment=None):
     before = program.cpu_seconds()
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60 + seconds)
     found = RESULT.search(done.stdout)
     if done.returncode != 0 or found is None:
-        raise SystemExit(f"{' '.join(command)}\n{done.stdout}{done.stderr}ended with {done.returncode}; "
+        raise SystemExit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}ended with {done.returncode}; "
                          f"{program.process.args[0]}: {program.process.poll()}")
     cpu = program.cpu_seconds() - before
     program.settle()

@@ -4,7 +4,7 @@ Measure samplerd and write build/bench/table.md and its plots.
 
   make bench                           all of it
   make bench-quick                     shorter runs
-  make bench ARGS='--only server'      a part: core, server, latency, memory
+  make bench ARGS='--only server'      a part: core, server, transports, latency, memory
 """
 
 import argparse
@@ -22,10 +22,12 @@ from pathlib import Path
 
 import load
 import report
+import transports
 
 PARAMETERS = {"temperature": 0.8, "top_k": 40, "top_p": 0.95, "seed": 7}
 SIZES = {"small": 256, "513 KB": 128256, "4 MB": 1048576}  # float32 bytes; tokens
 SWEEP = [1, 2, 4, 8, 16, 32, 64]
+PARTS = ["core", "server", "transports", "latency", "memory"]
 AXES = ["vocab_size", "batch", "workers"]
 
 
@@ -64,12 +66,12 @@ def make_bodies(directory):
 # ---- programs ----
 
 def samplerd(build):
-    return lambda port: [str(build / "samplerd"), "--listen", f"127.0.0.1:{port}", "--max-inflight-bytes", "8G",
-                         "--log-level", "warn"]
+    return lambda address: [str(build / "samplerd"), "--listen", address, "--max-inflight-bytes", "8G",
+                            "--system-shared-memory", "on", "--log-level", "warn"]
 
 
 def sink(build):
-    return lambda port: [str(build / "bench" / "sink"), str(port)]
+    return lambda address: [str(build / "bench" / "sink"), address.rpartition(":")[2]]
 
 
 # ---- the whole server against the sink ----
@@ -135,6 +137,37 @@ def server_bars(records):
         bars.append(bar(f"{name}: rows answered in the time of one cJSON parse", ">= 8", rows, rows >= 8))
     failed = sum(record["failed"] for record in records)
     return bars + [bar("requests that failed", "0", failed, failed == 0)]
+
+
+# ---- ways to hand over a row ----
+
+def measure_transports(bodies, options):
+    """The 513 KB row over TCP, a unix socket and shared memory, in turn; medians."""
+    body = next(b for b in bodies if b.name == "513 KB raw")
+    sender, directory = options.build / "bench" / "sender", options.build / "bench" / "bodies"
+    rounds, seconds = options.runs
+    records = []
+    with transports.opened(samplerd(options.build), body, PARAMETERS, directory) as ways:
+        for connections in [1, 4, 16]:
+            runs = {name: [] for name in ways}
+            for _ in range(rounds):
+                for name, (program, path) in ways.items():
+                    runs[name].append(load.send_file(sender, program, path, connections, seconds))
+            for name, found in runs.items():
+                records.append({
+                    "handed over": name, "connections": connections, "rows/s": load.median(found, "rate"),
+                    "of raw over TCP": ratios(found, runs[transports.BASELINE]),
+                    "p50 ms": load.median(found, "p50_ms"), "p99 ms": load.median(found, "p99_ms"),
+                    "CPU us": load.median(found, "cpu_us"), "failed": sum(run.failed for run in found)})
+                log(f"{name}, {connections} connections: {records[-1]['rows/s']:.0f} rows/s")
+    return records
+
+
+def transport_bars(records):
+    shared = [r["of raw over TCP"] for r in records if "shared" in r["handed over"] and r["connections"] == 4]
+    failed = sum(record["failed"] for record in records)
+    return [bar("rows over shared memory, of those over raw TCP", ">= 3", min(shared), min(shared) >= 3),
+            bar("rows over any transport that failed", "0", failed, failed == 0)]
 
 
 # ---- p99 against load ----
@@ -224,12 +257,12 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=Path("build"), help="where the programs are")
     parser.add_argument("--quick", action="store_true", help="one round of short runs")
-    parser.add_argument("--only", action="append", choices=["core", "server", "latency", "memory"])
+    parser.add_argument("--only", action="append", choices=PARTS)
     options = parser.parse_args()
     options.runs, options.large_runs = ((1, 1), (1, 2)) if options.quick else ((5, 1), (3, 3))  # how many, seconds
     options.connections = [4, 64] if options.quick else [1, 4, 16, 64]
     options.memory_requests = [10_000, 100_000 if options.quick else 1_000_000]
-    options.parts = options.only or ["core", "server", "latency", "memory"]
+    options.parts = options.only or PARTS
     return options
 
 
@@ -259,6 +292,11 @@ def main():
         text += report.table("Whole server", records, "Sink: libmicrohttpd that takes the body and answers a "
                              "constant, on one thread. CPU us: the server's processor time a request; CPU ratio, sink's "
                              "to samplerd's: steadier than the ratio of throughputs where others use the machine.")
+    if "transports" in options.parts:
+        records = measure_transports(bodies, options)
+        bars += transport_bars(records)
+        text += report.table("Ways to hand over a row", records, "One row of 128,256 float32 a request, temperature "
+                             "0.8, top_k 40, top_p 0.95, sent by bench/sender.c. CPU us: the server's.")
     if "latency" in options.parts:
         text += report_latency(measure_latency(bodies, options), directory)
     if "memory" in options.parts:
