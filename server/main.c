@@ -56,10 +56,13 @@ static enum status choose_kernels(const struct config *config, const struct kern
     return STATUS_OK;
 }
 
-/* One I/O thread feeds several workers: it copies bytes, they read numbers and take exponentials. */
+/*
+ * An I/O thread feeds several workers: it copies bytes, they read numbers and take exponentials.  Two are
+ * better than one from two CPUs on, as small requests are answered by the thread that reads them.
+ */
 static size_t automatic_io_threads(size_t cpus)
 {
-    return cpus < 8 ? 1 : cpus / 4;
+    return cpus == 1 ? 1 : cpus < 8 ? 2 : cpus / 4;
 }
 
 static enum status service_start(struct service *s, const struct config *config,
