@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#define TILE ((size_t)2048) /* tokens: num_stacks of them stay in the first cache levels */
+#define TILE ((size_t)KERNELS_BLOCK) /* tokens: num_stacks of them stay in the first cache levels */
 
 void mix_setup(void)
 {
@@ -22,7 +22,8 @@ const char *mix_blas_core(void)
 size_t mix_scratch_bytes(const struct sample_request *request)
 {
     size_t tiles = (request->num_stacks + 2) * TILE, rows = 2 * request->vocab_size;
-    return (tiles + rows) * sizeof(float) + 8 * ARENA_ALIGNMENT;
+    size_t lanes = kernels_blocks(request->vocab_size) * KERNELS_LANES;
+    return (tiles + rows + lanes) * sizeof(float) + 8 * ARENA_ALIGNMENT;
 }
 
 /* n logits from index `first` of all of them, as float32. */
@@ -81,8 +82,8 @@ static bool mix_tile(const struct mixer *m, size_t first, size_t n, float *out)
     memset(out, 0, n * sizeof *out);
     cblas_sgemv(CblasRowMajor, CblasTrans, (blasint)r->num_stacks, (blasint)n, 1.0f, m->tiles, (blasint)TILE,
                 r->mix, 1, 0.0f, out, 1);
-    for (size_t i = 0; i < n; i++)
-        out[i] += m->veil[i];
+    for (size_t i = 0; i < n; i++) /* not by adding: the others' sum may be too large for a float32 */
+        out[i] = m->veil[i] == 0.0f ? out[i] : -INFINITY;
     return clean;
 }
 
@@ -92,39 +93,53 @@ static enum status explain(const struct mixer *m, size_t row, float *out, struct
     const struct sample_request *r = m->request;
     for (size_t s = 0; s < r->num_stacks; s++) {
         load(r, m->kernels, (s * r->batch_size + row) * r->vocab_size, r->vocab_size, out);
-        if (rowcheck_values(out, r->vocab_size, row, err) != STATUS_OK)
-            break;
+        if (rowcheck_values("logits", out, r->vocab_size, row, err) != STATUS_OK)
+            return err->status;
     }
-    return err->status;
+    error_set(err, STATUS_UNSAMPLABLE, "invalid_logits", "row %zu of logits changed while it was sampled",
+              row);
+    return error_at(err, "logits", row);
 }
 
-static enum status mix_stacks(const struct sample_request *request, size_t row, const struct kernels *kernels,
-                              struct arena *scratch, float *out, struct error *err)
+/* Lent for a row with mix, from scratch. */
+static void lend_tiles(struct mixer *m, struct arena *scratch)
 {
-    size_t mark = arena_mark(scratch), vocab_size = request->vocab_size;
-    struct mixer m = {request, kernels, arena_alloc(scratch, request->num_stacks, TILE * sizeof(float)),
-                      arena_alloc(scratch, TILE, sizeof(float))};
-    assert(m.tiles != NULL && m.veil != NULL);
-    bool clean = true;
-    for (size_t i = 0; i < vocab_size; i += TILE) {
-        size_t n = vocab_size - i < TILE ? vocab_size - i : TILE;
-        clean &= mix_tile(&m, row * vocab_size + i, n, out + i);
-    }
-    arena_release(scratch, mark);
-    return clean ? STATUS_OK : explain(&m, row, out, err);
+    m->tiles = arena_alloc(scratch, m->request->num_stacks, TILE * sizeof *m->tiles);
+    m->veil = arena_alloc(scratch, TILE, sizeof *m->veil);
+    assert(m->tiles != NULL && m->veil != NULL);
+}
+
+static const float *bias_of(const struct sample_request *r, size_t row)
+{
+    return r->bias + (r->bias_rows == 1 ? 0 : row * r->vocab_size);
+}
+
+enum status mix_check_bias(const struct sample_request *request, size_t row, struct error *err)
+{
+    return request->bias == NULL
+               ? STATUS_OK
+               : rowcheck_values("bias", bias_of(request, row), request->vocab_size, row, err);
 }
 
 enum status mix_row(const struct sample_request *request, size_t row, const struct kernels *kernels,
-                    struct arena *scratch, float *out, struct error *err)
+                    struct arena *scratch, struct mixed_row *out, struct error *err)
 {
-    size_t vocab_size = request->vocab_size;
-    if (request->mix == NULL)
-        load(request, kernels, row * vocab_size, vocab_size, out);
-    else if (mix_stacks(request, row, kernels, scratch, out, err) != STATUS_OK)
-        return err->status;
-    if (request->bias != NULL) {
-        const float *bias = request->bias + (request->bias_rows == 1 ? 0 : row * vocab_size);
-        cblas_saxpy((blasint)vocab_size, 1.0f, bias, 1, out, 1);
+    size_t mark = arena_mark(scratch), vocab_size = request->vocab_size;
+    struct mixer m = {.request = request, .kernels = kernels};
+    bool clean = true;
+    if (request->mix != NULL)
+        lend_tiles(&m, scratch);
+    out->clean = true;
+    for (size_t i = 0; i < vocab_size; i += TILE) {
+        size_t n = vocab_size - i < TILE ? vocab_size - i : TILE, first = row * vocab_size + i;
+        if (request->mix != NULL)
+            clean &= mix_tile(&m, first, n, out->z + i);
+        else
+            load(request, kernels, first, n, out->z + i);
+        if (request->bias != NULL)
+            cblas_saxpy((blasint)n, 1.0f, bias_of(request, row) + i, 1, out->z + i, 1);
+        out->clean &= kernels->lane_max(out->z + i, n, out->lanes + i / TILE * KERNELS_LANES);
     }
-    return STATUS_OK;
+    arena_release(scratch, mark);
+    return clean ? STATUS_OK : explain(&m, row, out->z, err);
 }

@@ -53,7 +53,12 @@ enum logprobs_mode {
 struct sample_request {
     const void *logits; /* [num_stacks, batch_size, vocab_size] row-major; -INFINITY masks a token */
     enum dtype dtype;   /* of logits, which are widened exactly */
-    size_t num_stacks;  /* 1 unless mix is given */
+
+    /* another process may write to the logits at any time: each is read once, into the sampler's own memory
+     */
+    bool logits_are_shared;
+
+    size_t num_stacks; /* 1 unless mix is given */
     size_t batch_size;
     size_t vocab_size;
 

@@ -7,12 +7,14 @@
  * Why a row cannot be sampled, in words.  The fast path finds that one cannot (kernels.h); this looks for
  * where.
  *
- *   z    [vocab_size]
- *   row  its index in the batch, for the message
+ *   param  what it is a row of, "logits" or "bias"
+ *   z      [vocab_size]
+ *   row    its index in the batch, for the message
  *
  * Errors: STATUS_UNSAMPLABLE naming the first NaN or +inf; STATUS_OK when there is none.
  */
-enum status rowcheck_values(const float *z, size_t vocab_size, size_t row, struct error *err);
+enum status rowcheck_values(const char *param, const float *z, size_t vocab_size, size_t row,
+                            struct error *err);
 
 /* For a row that has a NaN, a +inf or no unmasked token: say which.  err becomes STATUS_UNSAMPLABLE. */
 void rowcheck_explain(const float *z, size_t vocab_size, size_t row, struct error *err);

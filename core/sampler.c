@@ -40,6 +40,8 @@ enum status sampler_reserve(struct sampler *sampler, const struct sample_request
 struct row_view {
     const float *z;     /* [vocab_size] */
     const int32_t *ids; /* [vocab_size] or NULL */
+    const float *lanes; /* lane_max() of z, or NULL where it was not worked out yet, */
+    bool clean;         /* and what it returned */
 };
 
 static float *lend_row(struct sampler *sampler, const struct sample_request *request)
@@ -49,16 +51,23 @@ static float *lend_row(struct sampler *sampler, const struct sample_request *req
     return row;
 }
 
+static float *lend_lanes(struct sampler *sampler, size_t vocab_size)
+{
+    float *lanes = arena_alloc(&sampler->scratch, kernels_blocks(vocab_size) * KERNELS_LANES, sizeof *lanes);
+    assert(lanes != NULL);
+    return lanes;
+}
+
 static enum status load_row(struct sampler *sampler, const struct sample_request *request, size_t row,
                             struct row_view *out, struct error *err)
 {
     size_t n = request->vocab_size;
-    *out = (struct row_view){(const float *)request->logits + row * n, NULL};
+    *out = (struct row_view){.z = (const float *)request->logits + row * n};
     if (mix_needed(request)) {
-        float *mixed = lend_row(sampler, request);
-        if (mix_row(request, row, sampler->kernels, &sampler->scratch, mixed, err) != STATUS_OK)
+        struct mixed_row mixed = {lend_row(sampler, request), lend_lanes(sampler, n), false};
+        if (mix_row(request, row, sampler->kernels, &sampler->scratch, &mixed, err) != STATUS_OK)
             return err->status;
-        out->z = mixed;
+        *out = (struct row_view){.z = mixed.z, .lanes = mixed.lanes, .clean = mixed.clean};
     }
     if (request->candidate_ids == NULL)
         return STATUS_OK;
@@ -66,26 +75,29 @@ static enum status load_row(struct sampler *sampler, const struct sample_request
     int32_t *ids = arena_alloc(&sampler->scratch, n, sizeof *ids);
     assert(ids != NULL);
     const float *loaded = out->z;
-    *out = (struct row_view){z, ids};
+    *out = (struct row_view){.z = z, .ids = ids};
     return candidates_order(loaded, request->candidate_ids + row * n, n, row, &sampler->scratch, z, ids, err);
 }
 
 /* The row as a support of all its tokens, read once: largest logit, lane maxima, and whether it can be
  * sampled. */
-static enum status open_row(struct sampler *sampler, const struct row_view *view, size_t row,
-                            size_t vocab_size, struct support *out, struct error *err)
+static enum status open_row(struct sampler *sampler, const struct sample_request *request, size_t row,
+                            struct row_view *view, struct support *out, struct error *err)
 {
-    size_t num_lanes = kernels_blocks(vocab_size) * KERNELS_LANES;
-    float *lanes = arena_alloc(&sampler->scratch, num_lanes, sizeof *lanes);
-    assert(lanes != NULL);
-    bool clean = sampler->kernels->lane_max(view->z, vocab_size, lanes);
-    float max = clean ? sampler->kernels->max(lanes, num_lanes) : NAN;
-    if (!isfinite(max)) {
-        rowcheck_explain(view->z, vocab_size, row, err);
-        return STATUS_UNSAMPLABLE;
+    size_t n = request->vocab_size, num_lanes = kernels_blocks(n) * KERNELS_LANES;
+    if (view->lanes == NULL) {
+        float *lanes = lend_lanes(sampler, n);
+        view->clean = sampler->kernels->lane_max(view->z, n, lanes);
+        view->lanes = lanes;
     }
-    *out = (struct support){.z = view->z, .ids = view->ids, .lanes = lanes, .n = vocab_size, .max = max};
-    return STATUS_OK;
+    float max = view->clean ? sampler->kernels->max(view->lanes, num_lanes) : NAN;
+    if (isfinite(max)) {
+        *out = (struct support){.z = view->z, .ids = view->ids, .lanes = view->lanes, .n = n, .max = max};
+        return STATUS_OK;
+    }
+    if (mix_check_bias(request, row, err) == STATUS_OK)
+        rowcheck_explain(view->z, n, row, err);
+    return STATUS_UNSAMPLABLE;
 }
 
 /* Where a value first stands in a lane of a block. */
@@ -203,7 +215,7 @@ enum status sampler_run_row(struct sampler *sampler, const struct sample_request
     struct row_view view;
     struct support whole = {0};
     if (load_row(sampler, request, row, &view, err) != STATUS_OK ||
-        open_row(sampler, &view, row, request->vocab_size, &whole, err) != STATUS_OK)
+        open_row(sampler, request, row, &view, &whole, err) != STATUS_OK)
         return err->status;
     sample_support(sampler, request, row, &whole, result);
     return STATUS_OK;
@@ -211,9 +223,10 @@ enum status sampler_run_row(struct sampler *sampler, const struct sample_request
 
 double sampler_cost_us(const struct sample_request *request)
 {
-    /* microseconds a token, as measured for a row of 128,256: a read pass, weights of all, a nucleus of all,
-     * float64 */
-    const double READ = 4e-5, WEIGHTS = 2e-4, NUCLEUS = 3e-4, EXACT = 1.5e-3, DRAW = 1.0, ROW = 1.0;
+    /* microseconds a token, as measured for a row of 128,256: a read pass, a copy, a stack of a mix, weights
+     * of all, a nucleus of all, float64 */
+    const double READ = 4e-5, COPY = 1.2e-4, MIX = 2e-4, WEIGHTS = 2e-4, NUCLEUS = 3e-4, EXACT = 1.5e-3;
+    const double DRAW = 1.0, ROW = 1.0;
     double per_row = ROW + DRAW * request->n, per_token = READ;
     bool cut = request->top_k.per_row || request->top_k.values[0] > 0;
     bool draws = request->temperature.per_row || request->temperature.values[0] > 0;
@@ -221,7 +234,7 @@ double sampler_cost_us(const struct sample_request *request)
     if (draws && !cut)
         per_token += WEIGHTS + (nucleus ? NUCLEUS : 0);
     if (mix_needed(request))
-        per_token += WEIGHTS * (double)request->num_stacks;
+        per_token += request->mix != NULL ? MIX * (double)request->num_stacks : COPY;
     if (request->logprobs || request->top_candidates > 0)
         per_token += EXACT;
     return (double)request->batch_size * (per_row + per_token * (double)request->vocab_size);

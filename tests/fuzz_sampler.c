@@ -231,6 +231,10 @@ static void check_mixed_token(const struct problem *p, size_t row, size_t at, fl
         size += fabs(part);
     }
     double bias = r->bias == NULL ? 0.0 : r->bias[(r->bias_rows == 1 ? 0 : row) * r->vocab_size + at];
+    if (!(bias < INFINITY)) {
+        require(!(mixed < INFINITY), "what is wrong in a bias comes through");
+        return;
+    }
     masked |= bias == -INFINITY;
     bias = masked ? 0.0 : bias;
     size += fabs(bias);
@@ -252,7 +256,10 @@ static bool mix(const struct problem *p, struct row *row)
     for (size_t m = 0; m < r->num_stacks; m++)
         clean &= all_below_infinity(stack_row(p, m, row->index), r->vocab_size);
     require(arena_init(&scratch, mix_scratch_bytes(r), &err) == STATUS_OK, "memory");
-    enum status status = mix_row(r, row->index, kernels_tables[0], &scratch, row->z, &err);
+    struct mixed_row mixed = {.z = row->z};
+    mixed.lanes = arena_alloc(&scratch, kernels_blocks(r->vocab_size) * KERNELS_LANES, sizeof *mixed.lanes);
+    require(mixed.lanes != NULL, "room for lanes");
+    enum status status = mix_row(r, row->index, kernels_tables[0], &scratch, &mixed, &err);
     require(r->mix == NULL || status == (clean ? STATUS_OK : STATUS_UNSAMPLABLE),
             "stacks are looked through");
     for (size_t i = 0; status == STATUS_OK && clean && i < r->vocab_size; i++)

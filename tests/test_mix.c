@@ -8,6 +8,7 @@
 static const struct kernels *table;
 static struct arena scratch;
 static struct error err;
+static float lanes[(VOCAB / KERNELS_BLOCK + 1) * KERNELS_LANES];
 
 static void setup(void)
 {
@@ -36,6 +37,18 @@ static struct sample_request request_of(const float *logits, size_t stacks, cons
         .logits = logits, .num_stacks = stacks, .batch_size = ROWS, .vocab_size = VOCAB, .mix = mix};
 }
 
+static enum status mix(const struct sample_request *request, size_t row, float *out)
+{
+    struct mixed_row mixed = {out, lanes, false};
+    enum status status = mix_row(request, row, table, &scratch, &mixed, &err);
+    if (status != STATUS_OK)
+        return status;
+    float expected[sizeof lanes / sizeof lanes[0]];
+    ck_assert_int_eq(table->lane_max(out, VOCAB, expected), mixed.clean);
+    ck_assert_mem_eq(lanes, expected, kernels_blocks(VOCAB) * KERNELS_LANES * sizeof *lanes);
+    return STATUS_OK;
+}
+
 START_TEST(mixes_like_float64)
 {
     static const float weights[][4] = {
@@ -45,7 +58,7 @@ START_TEST(mixes_like_float64)
         float *z = random_stacks(stacks[c], c), out[VOCAB];
         struct sample_request request = request_of(z, stacks[c], weights[c]);
         for (size_t row = 0; row < ROWS; row++) {
-            ck_assert_int_eq(mix_row(&request, row, table, &scratch, out, &err), STATUS_OK);
+            ck_assert_int_eq(mix(&request, row, out), STATUS_OK);
             for (size_t v = 0; v < VOCAB; v++) {
                 double exact = 0, size = 0;
                 bool masked = false;
@@ -67,6 +80,19 @@ START_TEST(mixes_like_float64)
 }
 END_TEST
 
+START_TEST(a_masked_token_stays_masked)
+{
+    const float weights[] = {3.0f, -0.5f, 1.0f};
+    float *z = random_stacks(3, 5), out[VOCAB];
+    struct sample_request request = request_of(z, 3, weights);
+    z[0] = z[2 * ROWS * VOCAB] = 3e38f; /* whose sum is no float32 */
+    z[ROWS * VOCAB] = -INFINITY;
+    ck_assert_int_eq(mix(&request, 0, out), STATUS_OK);
+    ck_assert(out[0] == -INFINITY);
+    free(z);
+}
+END_TEST
+
 START_TEST(a_row_does_not_depend_on_its_batch)
 {
     const float weights[] = {1.7f, -0.7f};
@@ -77,8 +103,8 @@ START_TEST(a_row_does_not_depend_on_its_batch)
     for (size_t row = 0; row < ROWS; row++) {
         for (size_t m = 0; m < 2; m++)
             memcpy(alone + m * VOCAB, z + (m * ROWS + row) * VOCAB, VOCAB * sizeof *z);
-        ck_assert_int_eq(mix_row(&batch, row, table, &scratch, in_batch, &err), STATUS_OK);
-        ck_assert_int_eq(mix_row(&single, 0, table, &scratch, by_itself, &err), STATUS_OK);
+        ck_assert_int_eq(mix(&batch, row, in_batch), STATUS_OK);
+        ck_assert_int_eq(mix(&single, 0, by_itself), STATUS_OK);
         ck_assert_mem_eq(in_batch, by_itself, sizeof in_batch);
     }
     free(z);
@@ -93,7 +119,7 @@ START_TEST(bias_adds_and_masks)
     request.bias = bias;
     for (request.bias_rows = 1; request.bias_rows <= ROWS; request.bias_rows += ROWS - 1) {
         for (size_t row = 0; row < ROWS; row++) {
-            ck_assert_int_eq(mix_row(&request, row, table, &scratch, out, &err), STATUS_OK);
+            ck_assert_int_eq(mix(&request, row, out), STATUS_OK);
             const float *b = bias + (request.bias_rows == 1 ? 0 : row * VOCAB);
             for (size_t v = 0; v < VOCAB; v++)
                 ck_assert(out[v] == z[row * VOCAB + v] + b[v]);
@@ -115,9 +141,9 @@ START_TEST(bad_values_in_any_stack_are_found)
         for (size_t i = 0; i < 8; i++) {
             float *at = z + (m * ROWS + 1) * VOCAB + places[i / 2], before = *at;
             *at = bad[i % 2];
-            ck_assert_int_eq(mix_row(&request, 1, table, &scratch, out, &err), STATUS_UNSAMPLABLE);
+            ck_assert_int_eq(mix(&request, 1, out), STATUS_UNSAMPLABLE);
             ck_assert_uint_eq(err.row, 1);
-            ck_assert_int_eq(mix_row(&request, 0, table, &scratch, out, &err), STATUS_OK);
+            ck_assert_int_eq(mix(&request, 0, out), STATUS_OK);
             *at = before;
         }
     }
@@ -131,6 +157,7 @@ int main(void)
     TCase *tcase = tcase_create("mix");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, mixes_like_float64);
+    tcase_add_test(tcase, a_masked_token_stays_masked);
     tcase_add_test(tcase, a_row_does_not_depend_on_its_batch);
     tcase_add_test(tcase, bias_adds_and_masks);
     tcase_add_test(tcase, bad_values_in_any_stack_are_found);

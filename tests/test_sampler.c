@@ -3,6 +3,10 @@
 
 #include "tests/support.h"
 
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
 /* A request of one row and scalar parameters, with room for its columns. */
 struct fixture {
     struct sample_request request;
@@ -348,6 +352,28 @@ START_TEST(bad_rows_are_named)
 }
 END_TEST
 
+START_TEST(a_bad_bias_is_named)
+{
+    static const float bad[] = {NAN, INFINITY};
+    float z[300] = {0}, bias[300] = {0};
+    struct fixture f;
+    fixture_init(&f, z, 300);
+    f.request.bias = bias;
+    for (size_t at = 0; at < 300; at += 13) {
+        for (size_t b = 0; b < 4; b++) {
+            bias[at] = bad[b % 2];
+            z[at] = b < 2 ? 1.0f : -INFINITY;
+            f.request.bias_rows = 1;
+            ck_assert_int_eq(fixture_run(&f), STATUS_UNSAMPLABLE);
+            ck_assert_msg(strncmp(f.err.message, "row 0 of bias is ", 17) == 0, "%s", f.err.message);
+            ck_assert(f.err.row == 0 && strcmp(f.err.param, "bias") == 0);
+            bias[at] = 0.0f;
+        }
+    }
+    fixture_fini(&f);
+}
+END_TEST
+
 START_TEST(logprobs_match_float64)
 {
     float z[300];
@@ -581,6 +607,100 @@ void *__wrap_aligned_alloc(size_t alignment, size_t size)
     return __real_aligned_alloc(alignment, size);
 }
 
+/* Random parameters; whatever they are, a row of finite logits has a token. */
+static void vary(struct fixture *f, uint64_t *state)
+{
+    static const double top_ks[] = {0, 1, 40, 1000, 20000}, top_ps[] = {0.01, 0.5, 0.95, 0.9999, 1};
+    static const double temperatures[] = {0, 0.01, 0.8, 1, 50};
+    f->top_k = top_ks[next_word(state) % 5];
+    f->top_p = top_ps[next_word(state) % 5];
+    f->temperature = temperatures[next_word(state) % 5];
+    f->seed = next_word(state);
+    f->request.logprobs = next_word(state) % 2 == 0;
+    f->request.top_candidates = next_word(state) % 3 * 20;
+}
+
+START_TEST(shared_logits_sample_like_others)
+{
+    enum { V = 30000 };
+    uint64_t state = 17;
+    float *z = malloc(V * sizeof *z);
+    for (size_t i = 0; i < V; i++)
+        z[i] = next_word(&state) % 9 == 0 ? -INFINITY : next_logit(&state, 3.0);
+    struct fixture own, shared;
+    fixture_init(&own, z, V);
+    for (int i = 0; i < 100; i++) {
+        vary(&own, &state);
+        own.request.top_candidates = 20;
+        fixture_init(&shared, z, V);
+        shared.request = own.request;
+        shared.request.logits_are_shared = true;
+        ck_assert_int_eq(fixture_run(&own), STATUS_OK);
+        ck_assert_int_eq(fixture_run(&shared), STATUS_OK);
+        ck_assert_int_eq(own.result.token_ids[0], shared.result.token_ids[0]);
+        ck_assert_uint_eq(own.result.num_candidates[0], shared.result.num_candidates[0]);
+        ck_assert_mem_eq(own.result.top_probs, shared.result.top_probs,
+                         own.result.num_candidates[0] * sizeof *own.result.top_probs);
+        fixture_fini(&shared);
+    }
+    fixture_fini(&own);
+    free(z);
+}
+END_TEST
+
+/* Another process that never leaves the logits alone. */
+static pid_t start_scribbler(float *z, size_t n)
+{
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    for (uint64_t state = 5; child == 0;) {
+        size_t at = next_word(&state) % n;
+        switch (next_word(&state) % 64) {
+        case 0:
+            for (size_t i = 0; i < n; i++)
+                z[i] = (float)(state % 3);
+            break;
+        case 1:
+            memset(z + at, 0, (n - at) * sizeof *z);
+            break;
+        default:
+            z[at] = next_logit(&state, 30.0);
+        }
+    }
+    return child;
+}
+
+/* Logits that change while they are sampled give some token, or are refused. */
+START_TEST(shared_logits_may_change)
+{
+    enum { V = 20000, STACKS = 2 };
+    static const float mix[STACKS] = {1.5F, -0.5F};
+    uint64_t state = 23;
+    float *z = mmap(NULL, STACKS * V * sizeof *z, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(z, MAP_FAILED);
+    pid_t scribbler = start_scribbler(z, STACKS * V);
+    struct fixture f;
+    fixture_init(&f, z, V);
+    f.request.logits_are_shared = true;
+    for (int i = 0; i < 2000; i++) {
+        vary(&f, &state);
+        f.request.dtype = (enum dtype)(i % 3);
+        f.request.num_stacks = i % 2 == 0 ? 1 : STACKS;
+        f.request.mix = i % 2 == 0 ? NULL : mix;
+        if (fixture_run(&f) == STATUS_OK) {
+            ck_assert_int_ge(f.result.token_ids[0], 0);
+            ck_assert_int_lt(f.result.token_ids[0], V);
+        } else {
+            ck_assert_int_eq(f.err.status, STATUS_UNSAMPLABLE);
+        }
+    }
+    kill(scribbler, SIGKILL);
+    waitpid(scribbler, NULL, 0);
+    fixture_fini(&f);
+    munmap(z, STACKS * V * sizeof *z);
+}
+END_TEST
+
 START_TEST(sampling_a_row_allocates_nothing)
 {
     static float z[2][50000];
@@ -639,12 +759,15 @@ int main(void)
     tcase_add_test(corners, extreme_temperatures);
     tcase_add_test(corners, off_means_off);
     tcase_add_test(corners, bad_rows_are_named);
+    tcase_add_test(corners, a_bad_bias_is_named);
     tcase_add_test(corners, logprobs_match_float64);
     tcase_add_test(corners, raw_candidates_ignore_the_rules);
     tcase_add_test(corners, candidates_are_a_row_with_gaps);
     tcase_add_test(corners, bad_candidates_are_named);
     tcase_add_test(corners, halves_sample_like_floats);
     tcase_add_test(corners, every_table_gives_the_same_answer);
+    tcase_add_test(corners, shared_logits_sample_like_others);
+    tcase_add_test(corners, shared_logits_may_change);
     tcase_add_test(corners, sampling_a_row_allocates_nothing);
     suite_add_tcase(suite, golden);
     suite_add_tcase(suite, corners);
