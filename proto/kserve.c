@@ -4,6 +4,7 @@
 #include "proto/kserve_values.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Names and texts of a request, together: far more than one has. */
 #define MAX_TEXTS ((size_t)64 << 10)
@@ -58,16 +59,33 @@ static enum status fetch(const struct kserve_input *in, struct kserve_memory *me
     struct kserve_pin pin;
     if (memory->pin(memory, &place, &pin, err) != STATUS_OK)
         return err->status;
-    enum status status = memory->read(&pin, out, err);
+    memcpy(out, pin.data, in->bytes);
+    enum status status = memory->check(&pin, err);
     memory->unpin(memory, &pin);
     return status;
 }
 
-/* Inputs in shared memory, as one loan with room to align each. */
-static enum status fetch_inputs(struct kserve_header *h, struct kserve_memory *memory, struct lender *lender,
-                                struct error *err)
+/*
+ * Logits in shared memory stay there, since each is read once, whatever is done with it.  Where they do not
+ * lie aligned they are copied like any other input.
+ */
+static enum status pin_logits(struct kserve_input *in, struct kserve_memory *memory, struct kserve_plan *plan,
+                              struct error *err)
 {
-    size_t room = 0, used = 0, bytes;
+    struct kserve_place place = {in->region, in->offset, in->bytes};
+    if (memory->pin(memory, &place, &plan->logits, err) != STATUS_OK)
+        return err->status;
+    if ((uintptr_t)plan->logits.data % tensors_type_bytes(in->tensor.type) == 0)
+        in->tensor.data = plan->logits.data;
+    else
+        memory->unpin(memory, &plan->logits);
+    return STATUS_OK;
+}
+
+static enum status find_logits(struct kserve_header *h, struct kserve_memory *memory,
+                               struct kserve_plan *plan, struct error *err)
+{
+    size_t bytes;
     for (struct kserve_input *in = h->inputs; in < h->inputs + h->num_inputs; in++) {
         if (in->region == NULL)
             continue;
@@ -75,7 +93,22 @@ static enum status fetch_inputs(struct kserve_header *h, struct kserve_memory *m
             return no_memory_shared(in->tensor.name, err);
         if (check_size(in, &bytes, err) != STATUS_OK)
             return err->status;
-        if (__builtin_add_overflow(room, bytes, &room) ||
+        if (strcmp(in->tensor.name, "logits") == 0 && plan->logits.region == NULL &&
+            pin_logits(in, memory, plan, err) != STATUS_OK)
+            return err->status;
+    }
+    return STATUS_OK;
+}
+
+/* The other inputs in shared memory, as one loan with room to align each. */
+static enum status fetch_inputs(struct kserve_header *h, struct kserve_memory *memory, struct lender *lender,
+                                struct error *err)
+{
+    size_t room = 0, used = 0;
+    for (struct kserve_input *in = h->inputs; in < h->inputs + h->num_inputs; in++) {
+        if (in->region == NULL || in->tensor.data != NULL)
+            continue;
+        if (__builtin_add_overflow(room, in->bytes, &room) ||
             __builtin_add_overflow(room, SHARED_ALIGNMENT, &room))
             return error_set(err, STATUS_TOO_LARGE, "too_large", "the inputs are larger than any memory");
     }
@@ -83,7 +116,7 @@ static enum status fetch_inputs(struct kserve_header *h, struct kserve_memory *m
     if (room > 0 && loan == NULL)
         return err->status;
     for (struct kserve_input *in = h->inputs; in < h->inputs + h->num_inputs; in++) {
-        if (in->region == NULL)
+        if (in->region == NULL || in->tensor.data != NULL)
             continue;
         if (fetch(in, memory, loan + used, err) != STATUS_OK)
             return err->status;
@@ -139,42 +172,41 @@ static enum status set_all(struct kserve_header *h, struct arena *arena, struct 
 
 /* ---- what to answer ---- */
 
-static void add_output(const struct kserve_header *h, struct kserve_outputs *outputs,
-                       enum kserve_output output)
+static void add_output(const struct kserve_header *h, struct kserve_plan *plan, enum kserve_output output)
 {
-    outputs->binary[outputs->count] = h->binary_output;
-    outputs->list[outputs->count++] = output;
+    plan->binary[plan->count] = h->binary_output;
+    plan->outputs[plan->count++] = output;
 }
 
 static void choose_implied(const struct kserve_header *h, const struct sample_request *r,
-                           struct kserve_outputs *outputs)
+                           struct kserve_plan *plan)
 {
-    add_output(h, outputs, KSERVE_TOKEN_IDS);
-    add_output(h, outputs, KSERVE_SEED);
+    add_output(h, plan, KSERVE_TOKEN_IDS);
+    add_output(h, plan, KSERVE_SEED);
     if (r->logprobs)
-        add_output(h, outputs, KSERVE_LOGPROBS);
+        add_output(h, plan, KSERVE_LOGPROBS);
     if (r->top_candidates > 0) {
-        add_output(h, outputs, KSERVE_TOP_TOKEN_IDS);
-        add_output(h, outputs, KSERVE_TOP_PROBS);
+        add_output(h, plan, KSERVE_TOP_TOKEN_IDS);
+        add_output(h, plan, KSERVE_TOP_PROBS);
     }
 }
 
 /* Outputs decide what is worked out: logprobs need no parameter, and nothing is done for what is not asked.
  */
 static enum status choose_outputs(const struct kserve_header *h, struct sample_request *r,
-                                  struct kserve_outputs *outputs, struct error *err)
+                                  struct kserve_plan *plan, struct error *err)
 {
     bool wanted[KSERVE_OUTPUTS] = {false};
     if (h->num_asked == 0) {
-        choose_implied(h, r, outputs);
+        choose_implied(h, r, plan);
         return STATUS_OK;
     }
     for (const struct kserve_asked *asked = h->asked; asked < h->asked + h->num_asked; asked++) {
         enum kserve_output output = kserve_find_output(asked->name);
         wanted[output] = true;
-        add_output(h, outputs, output);
+        add_output(h, plan, output);
         if (asked->says)
-            outputs->binary[outputs->count - 1] = asked->binary;
+            plan->binary[plan->count - 1] = asked->binary;
     }
     bool candidates = wanted[KSERVE_TOP_TOKEN_IDS] || wanted[KSERVE_TOP_PROBS];
     if (candidates && r->top_candidates == 0) {
@@ -190,12 +222,11 @@ static enum status choose_outputs(const struct kserve_header *h, struct sample_r
 
 /* Take the places into use that outputs go to, each of which has room for its output. */
 static enum status pin_outputs(const struct kserve_header *h, struct kserve_memory *memory,
-                               const struct sample_request *r, struct kserve_outputs *outputs,
-                               struct error *err)
+                               const struct sample_request *r, struct kserve_plan *plan, struct error *err)
 {
     for (size_t i = 0; i < h->num_asked; i++) {
         const struct kserve_place *place = &h->asked[i].place;
-        size_t bytes = kserve_output_bytes(r, outputs->list[i]);
+        size_t bytes = kserve_output_bytes(r, plan->outputs[i]);
         if (place->region == NULL)
             continue;
         if (memory == NULL)
@@ -204,25 +235,33 @@ static enum status pin_outputs(const struct kserve_header *h, struct kserve_memo
             return error_set(err, STATUS_INVALID, "out_of_range",
                              "the output %.64s has %zu bytes; its shared_memory_byte_size is %zu",
                              h->asked[i].name, bytes, place->bytes);
-        if (memory->pin(memory, place, &outputs->shared[i], err) != STATUS_OK)
+        if (memory->pin(memory, place, &plan->shared[i], err) != STATUS_OK)
             return err->status;
     }
     return STATUS_OK;
 }
 
-void kserve_unpin(struct kserve_outputs *outputs, struct kserve_memory *memory)
+enum status kserve_check_logits(const struct kserve_plan *plan, struct kserve_memory *memory,
+                                struct error *err)
 {
-    for (size_t i = 0; i < outputs->count; i++)
-        if (outputs->shared[i].region != NULL)
-            memory->unpin(memory, &outputs->shared[i]);
-    outputs->count = 0;
+    return plan->logits.region == NULL ? STATUS_OK : memory->check(&plan->logits, err);
+}
+
+void kserve_unpin(struct kserve_plan *plan, struct kserve_memory *memory)
+{
+    if (plan->logits.region != NULL)
+        memory->unpin(memory, &plan->logits);
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan->shared[i].region != NULL)
+            memory->unpin(memory, &plan->shared[i]);
+    plan->count = 0;
 }
 
 enum status kserve_decode(const struct kserve_body *body, struct arena *arena, struct lender *lender,
-                          uint64_t fresh_seed, struct sample_request *out, struct kserve_outputs *outputs,
+                          uint64_t fresh_seed, struct sample_request *out, struct kserve_plan *plan,
                           struct error *err)
 {
-    *outputs = (struct kserve_outputs){.count = 0};
+    *plan = (struct kserve_plan){.count = 0};
     size_t length = body->length, bytes = body->header_length;
     if (bytes == KSERVE_ALL_JSON)
         bytes = length;
@@ -241,13 +280,17 @@ enum status kserve_decode(const struct kserve_body *body, struct arena *arena, s
     if (status == STATUS_OK)
         status = place_inputs(h, body->bytes + bytes, length - bytes, err);
     if (status == STATUS_OK)
+        status = find_logits(h, body->memory, plan, err);
+    if (status == STATUS_OK)
         status = fetch_inputs(h, body->memory, lender, err);
     if (status == STATUS_OK)
         status = set_all(h, arena, lender, fresh_seed, out, err);
+    if (status == STATUS_OK) {
+        out->logits_are_shared = plan->logits.region != NULL;
+        status = choose_outputs(h, out, plan, err);
+    }
     if (status == STATUS_OK)
-        status = choose_outputs(h, out, outputs, err);
-    if (status == STATUS_OK)
-        status = pin_outputs(h, body->memory, out, outputs, err);
+        status = pin_outputs(h, body->memory, out, plan, err);
 
 free_header:
     free(texts);

@@ -22,10 +22,10 @@ struct kserve_body {
  *
  *   arena    empty; is given the room it needs and lends what out points at.  The caller frees it, after an
  *            error too
- *   lender   lends FP32 data of the JSON, copies of shared memory and of arrays that do not lie aligned, and
- *            INT64 ids as int32
- *   out      written on STATUS_OK; a view of body, arena and loans
- *   outputs  what to answer: what was asked for or, without `outputs`, token_ids, seed and whatever the
+ *   lender   lends FP32 data of the JSON, copies of inputs in shared memory other than logits and of arrays
+ *            that do not lie aligned, and INT64 ids as int32
+ *   out      written on STATUS_OK; a view of body, arena, loans and, of the logits alone, shared memory
+ *   plan     what to answer: what was asked for or, without `outputs`, token_ids, seed and whatever the
  *            parameters imply.  To be given to kserve_unpin(), after an error too
  *
  * Inputs are parameters of the table by their names (tensors.h); a parameter of one value can also stand in
@@ -37,10 +37,14 @@ struct kserve_body {
  * https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_binary_data.md
  */
 enum status kserve_decode(const struct kserve_body *body, struct arena *arena, struct lender *lender,
-                          uint64_t fresh_seed, struct sample_request *out, struct kserve_outputs *outputs,
+                          uint64_t fresh_seed, struct sample_request *out, struct kserve_plan *plan,
                           struct error *err);
 
-/* Let go of the shared memory that outputs would go to. */
-void kserve_unpin(struct kserve_outputs *outputs, struct kserve_memory *memory);
+/* Whether the logits that were sampled were the client's.  Errors: as kserve_memory.check(). */
+enum status kserve_check_logits(const struct kserve_plan *plan, struct kserve_memory *memory,
+                                struct error *err);
+
+/* Let go of the shared memory that the logits are in and that outputs would go to. */
+void kserve_unpin(struct kserve_plan *plan, struct kserve_memory *memory);
 
 #endif

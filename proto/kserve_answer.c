@@ -69,13 +69,13 @@ size_t kserve_output_bytes(const struct sample_request *r, enum kserve_output ou
  */
 #define OUTPUT_BYTES ((size_t)256)
 
-size_t kserve_answer_bound(const struct sample_request *r, const struct kserve_outputs *outputs)
+size_t kserve_answer_bound(const struct sample_request *r, const struct kserve_plan *plan)
 {
     size_t bound = OUTPUT_BYTES + 6 * (r->id == NULL ? 0 : strlen(r->id)), bytes;
-    for (size_t i = 0; i < outputs->count; i++) {
-        enum kserve_output output = outputs->list[i];
-        const struct kserve_pin *shared = &outputs->shared[i];
-        bool bytes_alone = outputs->binary[i] || shared->region != NULL;
+    for (size_t i = 0; i < plan->count; i++) {
+        enum kserve_output output = plan->outputs[i];
+        const struct kserve_pin *shared = &plan->shared[i];
+        bool bytes_alone = plan->binary[i] || shared->region != NULL;
         size_t value = bytes_alone ? kinds[output].bytes : kinds[output].text_bytes;
         bound += OUTPUT_BYTES + (shared->region == NULL ? 0 : 6 * strlen(shared->place.region));
         if (__builtin_mul_overflow(value * width_of(r, output), rows_of(r, output), &bytes) ||
@@ -172,9 +172,9 @@ static void put_place(struct writer *w, const struct kserve_place *place, size_t
 
 /* {"name":"token_ids","datatype":"INT32","shape":[1,1],"data":[0]} */
 static void put_output(struct writer *w, const struct sample_request *r, const struct sample_result *result,
-                       const struct kserve_outputs *outputs, size_t i)
+                       const struct kserve_plan *plan, size_t i)
 {
-    enum kserve_output output = outputs->list[i];
+    enum kserve_output output = plan->outputs[i];
     size_t rows = rows_of(r, output);
     writer_put(w, "{\"name\":\"");
     writer_put(w, kinds[output].name);
@@ -182,11 +182,11 @@ static void put_output(struct writer *w, const struct sample_request *r, const s
     writer_put(w, kinds[output].type);
     writer_put(w, "\"");
     put_shape(w, r, output);
-    if (outputs->shared[i].region != NULL) {
-        put_place(w, &outputs->shared[i].place, kserve_output_bytes(r, output));
+    if (plan->shared[i].region != NULL) {
+        put_place(w, &plan->shared[i].place, kserve_output_bytes(r, output));
         return;
     }
-    if (outputs->binary[i]) {
+    if (plan->binary[i]) {
         writer_put(w, ",\"parameters\":{\"binary_data_size\":");
         writer_word(w, kserve_output_bytes(r, output));
         writer_put(w, "}}");
@@ -200,20 +200,19 @@ static void put_output(struct writer *w, const struct sample_request *r, const s
 
 /* The bytes of those outputs that go to shared memory, or of those that are part of the answer. */
 static void put_all_bytes(struct writer *w, const struct sample_request *r,
-                          const struct sample_result *result, const struct kserve_outputs *outputs,
-                          bool shared)
+                          const struct sample_result *result, const struct kserve_plan *plan, bool shared)
 {
-    for (size_t i = 0; i < outputs->count; i++) {
-        bool is_shared = outputs->shared[i].region != NULL;
-        if (is_shared != shared || (!shared && !outputs->binary[i]))
+    for (size_t i = 0; i < plan->count; i++) {
+        bool is_shared = plan->shared[i].region != NULL;
+        if (is_shared != shared || (!shared && !plan->binary[i]))
             continue;
-        for (size_t row = 0; row < rows_of(r, outputs->list[i]); row++)
-            put_bytes(w, r, result, outputs->list[i], row);
+        for (size_t row = 0; row < rows_of(r, plan->outputs[i]); row++)
+            put_bytes(w, r, result, plan->outputs[i], row);
     }
 }
 
 size_t kserve_answer_encode(const struct sample_request *r, const struct sample_result *result,
-                            const struct kserve_outputs *outputs, char *out, size_t *header_length)
+                            const struct kserve_plan *plan, char *out, size_t *header_length)
 {
     struct writer w = {out};
     writer_put(&w, "{");
@@ -224,27 +223,27 @@ size_t kserve_answer_encode(const struct sample_request *r, const struct sample_
     }
     writer_put(&w,
                "\"model_name\":\"" KSERVE_MODEL "\",\"model_version\":\"" KSERVE_VERSION "\",\"outputs\":[");
-    for (size_t i = 0; i < outputs->count; i++) {
+    for (size_t i = 0; i < plan->count; i++) {
         writer_put(&w, i == 0 ? "" : ",");
-        put_output(&w, r, result, outputs, i);
+        put_output(&w, r, result, plan, i);
     }
     writer_put(&w, "]}");
     char *data = w.p;
-    put_all_bytes(&w, r, result, outputs, false);
+    put_all_bytes(&w, r, result, plan, false);
     char *end = w.p;
-    put_all_bytes(&w, r, result, outputs, true);
+    put_all_bytes(&w, r, result, plan, true);
     *header_length = end > data ? (size_t)(data - out) : 0;
     return (size_t)(end - out);
 }
 
-enum status kserve_answer_share(const struct sample_request *r, const struct kserve_outputs *outputs,
+enum status kserve_answer_share(const struct sample_request *r, const struct kserve_plan *plan,
                                 struct kserve_memory *memory, const char *data, struct error *err)
 {
-    for (size_t i = 0; i < outputs->count; i++) {
-        const struct kserve_pin *shared = &outputs->shared[i];
+    for (size_t i = 0; i < plan->count; i++) {
+        const struct kserve_pin *shared = &plan->shared[i];
         if (shared->region == NULL)
             continue;
-        size_t bytes = kserve_output_bytes(r, outputs->list[i]);
+        size_t bytes = kserve_output_bytes(r, plan->outputs[i]);
         if (memory->write(shared, data, bytes, err) != STATUS_OK)
             return err->status;
         data += bytes;

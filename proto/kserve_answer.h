@@ -29,19 +29,20 @@ enum kserve_output kserve_find_output(const char *name);
 /* "INT32" */
 const char *kserve_output_type(enum kserve_output output);
 
-/* The outputs that a request asked for, in its order, and which of them as bytes. */
-struct kserve_outputs {
-    enum kserve_output list[KSERVE_OUTPUTS];  /* [count] */
-    bool binary[KSERVE_OUTPUTS];              /* [count] */
-    struct kserve_pin shared[KSERVE_OUTPUTS]; /* [count] where else its bytes go, if anywhere */
+/* The outputs that a request asked for, in its order, and the shared memory that it uses. */
+struct kserve_plan {
+    enum kserve_output outputs[KSERVE_OUTPUTS]; /* [count] */
+    bool binary[KSERVE_OUTPUTS];                /* [count] whether its bytes are part of the answer */
+    struct kserve_pin shared[KSERVE_OUTPUTS];   /* [count] where else its bytes go, if anywhere */
     size_t count;
+    struct kserve_pin logits; /* where they lie, if in shared memory */
 };
 
 /* Bytes of the values of an output. */
 size_t kserve_output_bytes(const struct sample_request *request, enum kserve_output output);
 
 /* Bytes that kserve_answer_encode() writes at most; SIZE_MAX when they cannot be counted. */
-size_t kserve_answer_bound(const struct sample_request *request, const struct kserve_outputs *outputs);
+size_t kserve_answer_bound(const struct sample_request *request, const struct kserve_plan *plan);
 
 /*
  * Write the answer, without a NUL; returns how many bytes it has.  Behind it are those of outputs that go to
@@ -50,10 +51,10 @@ size_t kserve_answer_bound(const struct sample_request *request, const struct ks
  *   header_length  bytes of the JSON; 0 when no output is binary and all of it is JSON
  */
 size_t kserve_answer_encode(const struct sample_request *request, const struct sample_result *result,
-                            const struct kserve_outputs *outputs, char *out, size_t *header_length);
+                            const struct kserve_plan *plan, char *out, size_t *header_length);
 
 /* Write the outputs that go to shared memory, from behind the answer.  Errors: as kserve_memory.write(). */
-enum status kserve_answer_share(const struct sample_request *request, const struct kserve_outputs *outputs,
+enum status kserve_answer_share(const struct sample_request *request, const struct kserve_plan *plan,
                                 struct kserve_memory *memory, const char *data, struct error *err);
 
 /* Write {"error":"message"} into out[size], size >= ENCODE_ERROR_BYTES, without a NUL; returns its length. */

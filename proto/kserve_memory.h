@@ -15,18 +15,25 @@ struct kserve_place {
 struct kserve_pin {
     void *region;              /* NULL: none */
     struct kserve_place place; /* its name lives as long as the pin */
+    const void *data;          /* [place.bytes] where they lie; the client may change them at any time */
 };
 
 struct kserve_memory {
-    /* Take a place into use, until unpin().  Errors: STATUS_INVALID when there is no such place. */
+    /*
+     * Take a place into use, until unpin(), which leaves *pin without a region.
+     * Errors: STATUS_INVALID when there is no such place.
+     */
     enum status (*pin)(struct kserve_memory *memory, const struct kserve_place *place, struct kserve_pin *out,
                        struct error *err);
     void (*unpin)(struct kserve_memory *memory, struct kserve_pin *pin);
 
-    /* Copy the bytes of the place.  Errors: STATUS_INVALID when they are there no longer. */
-    enum status (*read)(const struct kserve_pin *pin, void *out, struct error *err);
+    /*
+     * Whether what was read there since pin() were the client's bytes.
+     * Errors: STATUS_INVALID when the region has lost some of them: then they were zeros.
+     */
+    enum status (*check)(const struct kserve_pin *pin, struct error *err);
 
-    /* Write the first `bytes` of the place.  Errors as for read(). */
+    /* Write the first `bytes` of the place.  Errors as for check(). */
     enum status (*write)(const struct kserve_pin *pin, const void *data, size_t bytes, struct error *err);
 };
 

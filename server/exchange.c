@@ -51,7 +51,7 @@ void exchange_init(struct exchange *x, struct buffers *buffers, size_t max_answe
 void exchange_fini(struct exchange *x)
 {
     sampler_result_fini(&x->result);
-    kserve_unpin(&x->outputs, x->memory);
+    kserve_unpin(&x->plan, x->memory);
     arena_fini(&x->arena);
     return_loans(x);
     buffers_give(x->buffers, &x->body);
@@ -104,7 +104,7 @@ static enum status decode_raw(struct exchange *x, uint64_t seed)
 static enum status decode_kserve(struct exchange *x, uint64_t seed)
 {
     struct kserve_body body = {x->body.data, x->length, x->header_length, x->memory};
-    return kserve_decode(&body, &x->arena, &x->lender, seed, &x->request, &x->outputs, &x->error);
+    return kserve_decode(&body, &x->arena, &x->lender, seed, &x->request, &x->plan, &x->error);
 }
 
 static enum status decode_media(struct exchange *x, uint64_t seed)
@@ -123,7 +123,7 @@ static enum status decode_media(struct exchange *x, uint64_t seed)
 static size_t answer_bound(const struct exchange *x)
 {
     if (x->media == MEDIA_KSERVE)
-        return kserve_answer_bound(&x->request, &x->outputs);
+        return kserve_answer_bound(&x->request, &x->plan);
     return x->form == ANSWER_IDS ? encode_ids_bound(&x->request) : encode_bound(&x->request);
 }
 
@@ -209,7 +209,7 @@ static void run_row(struct pool_job *job, size_t row, struct sampler *sampler)
 static size_t write_answer(struct exchange *x, char *out)
 {
     if (x->media == MEDIA_KSERVE)
-        return kserve_answer_encode(&x->request, &x->result, &x->outputs, out, &x->answer_header_length);
+        return kserve_answer_encode(&x->request, &x->result, &x->plan, out, &x->answer_header_length);
     return x->form == ANSWER_IDS ? encode_ids(&x->request, &x->result, out)
                                  : encode_answer(&x->request, &x->result, out);
 }
@@ -222,7 +222,7 @@ static enum status encode(struct exchange *x)
     x->answer_length = write_answer(x, x->answer.data);
     assert(x->answer_length <= bound);
     if (x->media == MEDIA_KSERVE)
-        return kserve_answer_share(&x->request, &x->outputs, x->memory, x->answer.data + x->answer_length,
+        return kserve_answer_share(&x->request, &x->plan, x->memory, x->answer.data + x->answer_length,
                                    &x->error);
     return STATUS_OK;
 }
@@ -232,6 +232,8 @@ static void finish(struct exchange *x)
 {
     if (timeline_has(&x->timeline, STAGE_PARSE))
         timeline_end(&x->timeline, STAGE_SAMPLE);
+    if (kserve_check_logits(&x->plan, x->memory, &x->error) != STATUS_OK) /* whatever came of them */
+        x->status = x->error.status;
     return_loans(x);
     buffers_give(x->buffers, &x->body);
     if (x->status == STATUS_OK)

@@ -36,7 +36,7 @@ struct exchange {
     /* of MEDIA_KSERVE: how much of the body is JSON, what is asked for, and how much of the answer is JSON */
     size_t header_length;
     struct kserve_memory *memory; /* NULL when system_shared_memory is off */
-    struct kserve_outputs outputs;
+    struct kserve_plan plan;
     size_t answer_header_length; /* 0: all of it */
 
     struct lender lender;             /* lends decoders what follows */

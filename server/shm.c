@@ -1,6 +1,7 @@
 #include "server/shm.h"
 
 #include "proto/writer.h"
+#include "server/mapping.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +14,8 @@
 
 struct region {
     size_t offset, byte_size;
-    int fd;
+    struct mapping *mapping;
+    bool writable;
     size_t pins;     /* under the mutex: one for being registered, one for each use */
     const char *key; /* behind the name */
     char name[];
@@ -35,7 +37,7 @@ static struct region *region_create(const char *name, const struct kserve_region
     if (region == NULL)
         return NULL;
     char *key = region->name + name_bytes;
-    *region = (struct region){r->offset, r->byte_size, -1, 1, key};
+    *region = (struct region){.offset = r->offset, .byte_size = r->byte_size, .pins = 1, .key = key};
     memcpy(region->name, name, name_bytes);
     memcpy(key, r->key, key_bytes);
     return region;
@@ -43,8 +45,7 @@ static struct region *region_create(const char *name, const struct kserve_region
 
 static void region_destroy(struct region *region)
 {
-    if (region->fd >= 0)
-        close(region->fd);
+    mapping_destroy(region->mapping);
     free(region);
 }
 
@@ -72,9 +73,10 @@ static enum status unknown(const char *name, struct error *err)
 
 static enum status shrunk(const struct region *region, struct error *err)
 {
-    return error_set(err, STATUS_INVALID, "out_of_range",
-                     "the object %.80s of the shared memory region %.80s has become too small", region->key,
-                     region->name);
+    return error_set(
+        err, STATUS_INVALID, "out_of_range",
+        "the object %.80s of the shared memory region %.80s has become too small or has no memory; register it again",
+        region->key, region->name);
 }
 
 /* ---- for decoders ---- */
@@ -96,7 +98,9 @@ static enum status pin(struct kserve_memory *memory, const struct kserve_place *
                            place->bytes, place->offset, place->region, region->byte_size);
     else {
         region->pins++;
-        *out = (struct kserve_pin){region, {region->name, place->offset, place->bytes}};
+        *out = (struct kserve_pin){region,
+                                   {region->name, place->offset, place->bytes},
+                                   (const char *)mapping_data(region->mapping) + place->offset};
     }
     pthread_mutex_unlock(&shm->mutex);
     return status;
@@ -108,41 +112,22 @@ static void unpin(struct kserve_memory *memory, struct kserve_pin *pin)
     pin->region = NULL;
 }
 
-static enum status read_pinned(const struct kserve_pin *pin, void *out, struct error *err)
+static enum status check(const struct kserve_pin *pin, struct error *err)
 {
     const struct region *region = pin->region;
-    size_t at = region->offset + pin->place.offset;
-    for (size_t done = 0; done < pin->place.bytes;) {
-        ssize_t n = pread(region->fd, (char *)out + done, pin->place.bytes - done, (off_t)(at + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return shrunk(region, err);
-        done += (size_t)n;
-    }
-    return STATUS_OK;
+    return mapping_check(region->mapping) ? STATUS_OK : shrunk(region, err);
 }
 
-/* What is written behind the end would make the object grow. */
 static enum status write_pinned(const struct kserve_pin *pin, const void *data, size_t bytes,
                                 struct error *err)
 {
     const struct region *region = pin->region;
-    size_t at = region->offset + pin->place.offset;
-    struct stat object;
-    if (fstat(region->fd, &object) != 0 || at + bytes > (uint64_t)object.st_size)
-        return shrunk(region, err);
-    for (size_t done = 0; done < bytes;) {
-        ssize_t n = pwrite(region->fd, (const char *)data + done, bytes - done, (off_t)(at + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return error_set(err, STATUS_INVALID, "out_of_range",
-                             "cannot write to the shared memory region %.80s: %s", region->name,
-                             strerror(errno));
-        done += (size_t)n;
-    }
-    return STATUS_OK;
+    if (!region->writable)
+        return error_set(err, STATUS_INVALID, "out_of_range",
+                         "cannot write to the shared memory region %.80s: %s", region->name,
+                         strerror(EACCES));
+    memcpy((char *)mapping_data(region->mapping) + pin->place.offset, data, bytes);
+    return check(pin, err);
 }
 
 struct kserve_memory *shm_memory(struct shm *shm)
@@ -158,7 +143,7 @@ enum status shm_create(struct shm **out, struct error *err)
     if (shm == NULL)
         return error_set(err, STATUS_NO_MEMORY, "no_memory", "cannot allocate the list of regions");
     pthread_mutex_init(&shm->mutex, NULL);
-    shm->memory = (struct kserve_memory){pin, unpin, read_pinned, write_pinned};
+    shm->memory = (struct kserve_memory){pin, unpin, check, write_pinned};
     *out = shm;
     return STATUS_OK;
 }
@@ -179,20 +164,22 @@ static bool is_key(const char *key)
            strcmp(key, "/..") != 0;
 }
 
-static enum status open_object(struct region *region, struct error *err)
+/* An object as large as the region says; *fd is open, and the caller's, after an error too. */
+static enum status open_object(struct region *region, int *fd, struct error *err)
 {
     struct stat object;
     size_t end;
     if (!is_key(region->key))
         return error_set(err, STATUS_INVALID, "out_of_range",
                          "key is \"%.80s\"; it must be \"/\" and a name without a slash", region->key);
-    region->fd = shm_open(region->key, O_RDWR, 0);
-    if (region->fd < 0 && errno == EACCES)
-        region->fd = shm_open(region->key, O_RDONLY, 0); /* for inputs alone */
-    if (region->fd < 0)
+    *fd = shm_open(region->key, O_RDWR, 0);
+    region->writable = *fd >= 0;
+    if (*fd < 0 && errno == EACCES)
+        *fd = shm_open(region->key, O_RDONLY, 0); /* for inputs alone */
+    if (*fd < 0)
         return error_set(err, STATUS_INVALID, "not_found", "cannot open the shared memory object %.80s: %s",
                          region->key, strerror(errno));
-    bool is_file = fstat(region->fd, &object) == 0 && S_ISREG(object.st_mode);
+    bool is_file = fstat(*fd, &object) == 0 && S_ISREG(object.st_mode);
     if (!is_file || __builtin_add_overflow(region->offset, region->byte_size, &end) ||
         end > (uint64_t)object.st_size)
         return error_set(err, STATUS_INVALID, "out_of_range",
@@ -200,6 +187,16 @@ static enum status open_object(struct region *region, struct error *err)
                          region->key, is_file ? (long long)object.st_size : 0, region->offset,
                          region->byte_size);
     return STATUS_OK;
+}
+
+static enum status map_object(struct region *region, struct error *err)
+{
+    int fd = -1;
+    if (open_object(region, &fd, err) == STATUS_OK)
+        return mapping_create(fd, region->offset, region->byte_size, region->writable, &region->mapping, err);
+    if (fd >= 0)
+        close(fd);
+    return err->status;
 }
 
 static enum status add_region(struct shm *shm, struct region *region, struct error *err)
@@ -223,7 +220,7 @@ enum status shm_register(struct shm *shm, const char *name, const struct kserve_
     struct region *region = region_create(name, r);
     if (region == NULL)
         return error_set(err, STATUS_NO_MEMORY, "no_memory", "cannot allocate a shared memory region");
-    if (open_object(region, err) == STATUS_OK && add_region(shm, region, err) == STATUS_OK)
+    if (map_object(region, err) == STATUS_OK && add_region(shm, region, err) == STATUS_OK)
         return STATUS_OK;
     region_destroy(region);
     return err->status;

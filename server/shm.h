@@ -9,14 +9,14 @@
 /*
  * System shared memory of KServe v2: regions of /dev/shm that clients on this machine have registered.
  *
- * Nothing is mapped: bytes are copied out of a region and into it by pread() and pwrite(), so a client that
- * truncates its region gets an error, where a mapping would end the server with SIGBUS.  Thread-safe.
+ * Regions are mapped (mapping.h), so that logits are read where the client put them.  A client that truncates
+ * its region gets an error.  Thread-safe.
  * Source:
  * https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_shared_memory.md
  */
 struct shm;
 
-#define SHM_MAX_REGIONS ((size_t)64) /* each has a file descriptor */
+#define SHM_MAX_REGIONS ((size_t)64) /* each has a mapping and a file descriptor */
 
 /* Errors: STATUS_NO_MEMORY. */
 enum status shm_create(struct shm **out, struct error *err);

@@ -9,7 +9,7 @@ static const float numbers[] = {1, 2, 3, 4, 5, 6, 7, 8};
 
 struct decoded {
     struct bodies_request r; /* to be given to bodies_fini() */
-    struct kserve_outputs outputs;
+    struct kserve_plan plan;
 };
 
 /*
@@ -25,17 +25,17 @@ static void decode(struct decoded *d, const char *json, int spaces, size_t data)
     d->r.status =
         kserve_decode(&(struct kserve_body){bodies_place(body, header + data, '1'), header + data,
                                             data == 0 ? KSERVE_ALL_JSON : header, NULL},
-                      &d->r.arena, &d->r.lender, BODIES_FRESH_SEED, &d->r.request, &d->outputs, &d->r.err);
+                      &d->r.arena, &d->r.lender, BODIES_FRESH_SEED, &d->r.request, &d->plan, &d->r.err);
 }
 
 /* "token_ids seed!": the outputs in order, those as bytes with a mark */
-static const char *describe_outputs(const struct kserve_outputs *outputs, char *text, size_t size)
+static const char *describe_plan(const struct kserve_plan *plan, char *text, size_t size)
 {
     size_t used = 0;
     text[0] = '\0';
-    for (size_t i = 0; i < outputs->count; i++)
+    for (size_t i = 0; i < plan->count; i++)
         used += (size_t)snprintf(text + used, size - used, "%s%s%s", i == 0 ? "" : " ",
-                                 kserve_output_name(outputs->list[i]), outputs->binary[i] ? "!" : "");
+                                 kserve_output_name(plan->outputs[i]), plan->binary[i] ? "!" : "");
     return text;
 }
 
@@ -132,7 +132,7 @@ START_TEST(accepts)
         decode(&d, accepted[_i].json, spaces, accepted[_i].data);
         ck_assert_msg(d.r.status == STATUS_OK, "%s: %s", accepted[_i].json, d.r.err.message);
         ck_assert_str_eq(bodies_describe(&d.r.request, text, sizeof text), accepted[_i].request);
-        ck_assert_str_eq(describe_outputs(&d.outputs, text, sizeof text), accepted[_i].outputs);
+        ck_assert_str_eq(describe_plan(&d.plan, text, sizeof text), accepted[_i].outputs);
         bodies_fini(&d.r);
     }
 }
@@ -301,7 +301,7 @@ static void decode_many(struct decoded *d, const char *open, const char *each, c
     *d = (struct decoded){.r = {.lender.lend = bodies_lend}};
     d->r.status = kserve_decode(&(struct kserve_body){bodies_place(json, (size_t)(p - json), '1'),
                                                       (size_t)(p - json), KSERVE_ALL_JSON, NULL},
-                                &d->r.arena, &d->r.lender, 1, &d->r.request, &d->outputs, &d->r.err);
+                                &d->r.arena, &d->r.lender, 1, &d->r.request, &d->plan, &d->r.err);
     free(json);
 }
 
@@ -336,7 +336,7 @@ START_TEST(a_header_longer_than_the_body_is_refused)
     for (size_t header = 0; header <= length + 1; header++) {
         d.r.status =
             kserve_decode(&(struct kserve_body){bodies_place(json, length, '}'), length, header, NULL},
-                          &d.r.arena, &d.r.lender, 1, &d.r.request, &d.outputs, &d.r.err);
+                          &d.r.arena, &d.r.lender, 1, &d.r.request, &d.plan, &d.r.err);
         ck_assert_int_eq(d.r.status, header == length ? STATUS_OK : STATUS_INVALID);
         bodies_fini(&d.r);
         d.r.arena = (struct arena){0};
@@ -350,7 +350,7 @@ START_TEST(a_refused_loan_is_told)
     struct decoded d = {.r = {.lender.lend = bodies_lend, .num_loans = LENDER_MOST}};
     d.r.status = kserve_decode(
         &(struct kserve_body){bodies_place(json, strlen(json), ' '), strlen(json), KSERVE_ALL_JSON, NULL},
-        &d.r.arena, &d.r.lender, 1, &d.r.request, &d.outputs, &d.r.err);
+        &d.r.arena, &d.r.lender, 1, &d.r.request, &d.plan, &d.r.err);
     ck_assert_int_eq(d.r.status, STATUS_OVERLOADED);
     d.r.num_loans = 0;
     bodies_fini(&d.r);
@@ -376,7 +376,7 @@ START_TEST(every_shorter_text_is_refused)
             struct decoded d = {.r = {.lender.lend = bodies_lend}};
             d.r.status = kserve_decode(
                 &(struct kserve_body){bodies_place(whole, length, *padding), length, KSERVE_ALL_JSON, NULL},
-                &d.r.arena, &d.r.lender, 1, &d.r.request, &d.outputs, &d.r.err);
+                &d.r.arena, &d.r.lender, 1, &d.r.request, &d.plan, &d.r.err);
             ck_assert_int_eq(d.r.status, STATUS_INVALID);
             bodies_fini(&d.r);
         }

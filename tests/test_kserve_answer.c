@@ -31,8 +31,8 @@ static struct sample_request request_of(bool seed_per_row)
                                    .id = "a\"b"};
 }
 
-static const struct kserve_outputs in_json = {
-    .list = {KSERVE_TOKEN_IDS, KSERVE_SEED, KSERVE_LOGPROBS, KSERVE_TOP_TOKEN_IDS, KSERVE_TOP_PROBS},
+static const struct kserve_plan in_json = {
+    .outputs = {KSERVE_TOKEN_IDS, KSERVE_SEED, KSERVE_LOGPROBS, KSERVE_TOP_TOKEN_IDS, KSERVE_TOP_PROBS},
     .count = 5};
 
 static const char json[] =
@@ -58,8 +58,8 @@ END_TEST
 /* Bytes come in the order of the header, and only for the outputs that it says. */
 START_TEST(answers_in_bytes)
 {
-    static const struct kserve_outputs outputs = {
-        .list = {KSERVE_TOP_PROBS, KSERVE_TOKEN_IDS, KSERVE_TOP_TOKEN_IDS, KSERVE_SEED},
+    static const struct kserve_plan plan = {
+        .outputs = {KSERVE_TOP_PROBS, KSERVE_TOKEN_IDS, KSERVE_TOP_TOKEN_IDS, KSERVE_SEED},
         .binary = {true, false, true, true},
         .count = 4};
     static const char expected[] =
@@ -74,8 +74,8 @@ START_TEST(answers_in_bytes)
     static const int32_t ids[] = {1, 0, -1, 9, -1, -1};
     char out[4096];
     struct sample_request request = request_of(false);
-    size_t header, length = kserve_answer_encode(&request, &result, &outputs, out, &header);
-    ck_assert_uint_le(length, kserve_answer_bound(&request, &outputs));
+    size_t header, length = kserve_answer_encode(&request, &result, &plan, out, &header);
+    ck_assert_uint_le(length, kserve_answer_bound(&request, &plan));
     ck_assert_uint_eq(header, strlen(expected));
     ck_assert_uint_eq(length, header + 24 + 24 + 8);
     ck_assert_mem_eq(out, expected, header);
@@ -98,8 +98,8 @@ static enum status write_region(const struct kserve_pin *pin, const void *data, 
 /* What goes elsewhere is no part of the answer, and lies behind it until it is there. */
 START_TEST(answers_in_shared_memory)
 {
-    static const struct kserve_outputs outputs = {
-        .list = {KSERVE_SEED, KSERVE_LOGPROBS, KSERVE_TOKEN_IDS},
+    static const struct kserve_plan plan = {
+        .outputs = {KSERVE_SEED, KSERVE_LOGPROBS, KSERVE_TOKEN_IDS},
         .binary = {true, true, false},
         .shared = {[1] = {region, {"a\"", 4, 32}}, [2] = {region, {"b", 24, 16}}},
         .count = 3};
@@ -115,12 +115,12 @@ START_TEST(answers_in_shared_memory)
     struct error err;
     struct kserve_memory memory = {.write = write_region};
     struct sample_request request = request_of(false);
-    size_t header, length = kserve_answer_encode(&request, &result, &outputs, out, &header);
+    size_t header, length = kserve_answer_encode(&request, &result, &plan, out, &header);
     ck_assert_uint_eq(header, strlen(expected));
     ck_assert_mem_eq(out, expected, header);
     ck_assert_uint_eq(length, header + 8);
-    ck_assert_uint_le(length + 32, kserve_answer_bound(&request, &outputs));
-    ck_assert_int_eq(kserve_answer_share(&request, &outputs, &memory, out + length, &err), STATUS_OK);
+    ck_assert_uint_le(length + 32, kserve_answer_bound(&request, &plan));
+    ck_assert_int_eq(kserve_answer_share(&request, &plan, &memory, out + length, &err), STATUS_OK);
     ck_assert_mem_eq(region + 4, reals, 16);
     ck_assert_mem_eq(region + 24, token_ids, 16);
 }

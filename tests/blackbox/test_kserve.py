@@ -6,13 +6,12 @@ import os
 import random
 import struct
 import threading
+import time
 import unittest
 
 import server as samplerd
+from kserve import LENGTH, MODEL, body_of, flat, outputs_of, pack, post, rows_tensor, tensor, unpack
 
-LENGTH = "Inference-Header-Content-Length"
-MODEL = "/v2/models/sampler"
-FORMATS = {"FP32": "f", "FP64": "d", "FP16": "e", "INT32": "i", "INT64": "q", "UINT64": "Q", "BOOL": "?"}
 LIMIT = 1 << 20  # max_body_bytes of the server under test
 
 
@@ -20,59 +19,6 @@ def setUpModule():
     global SERVER
     SERVER = samplerd.Server("--max-body-bytes", str(LIMIT))
     unittest.addModuleCleanup(SERVER.__exit__)
-
-
-def flat(values):
-    """The numbers of nested lists, in order."""
-    return [x for v in values for x in flat(v)] if isinstance(values, list) else [values]
-
-
-def pack(datatype, values):
-    return struct.pack(f"<{len(values)}{FORMATS[datatype]}", *(-math.inf if x is None else x for x in values))
-
-
-def unpack(datatype, data):
-    size = struct.calcsize(FORMATS[datatype])
-    return list(struct.unpack(f"<{len(data) // size}{FORMATS[datatype]}", data))
-
-
-def tensor(name, datatype, shape, values, binary):
-    """An input, and its bytes if they go behind the header."""
-    entry = {"name": name, "shape": shape, "datatype": datatype}
-    if not binary:
-        return {**entry, "data": values}, b""
-    data = pack(datatype, flat(values))
-    return {**entry, "parameters": {"binary_data_size": len(data)}}, data
-
-
-def rows_tensor(rows, datatype="FP32", binary=True):
-    return tensor("logits", datatype, [len(rows), len(rows[0])], rows, binary)
-
-
-def body_of(inputs, **members):
-    """The request's bytes and, if any are of tensors, its header."""
-    text = json.dumps({"inputs": [entry for entry, _ in inputs], **members}).encode()
-    data = b"".join(data for _, data in inputs)
-    return text + data, {LENGTH: str(len(text))} if data else {}
-
-
-def post(client, inputs, path=MODEL + "/infer", content_type=None, **members):
-    body, headers = body_of(inputs, **members)
-    return client.request("POST", path, body, content_type, **headers)
-
-
-def outputs_of(answer):
-    """{name: (datatype, shape, values)}, and the JSON."""
-    assert answer.status == 200, f"{answer.status}: {answer.body[:500]!r}"
-    header = int(answer.headers.get(LENGTH, len(answer.body)))
-    root, data, found = json.loads(answer.body[:header]), answer.body[header:], {}
-    for output in root["outputs"]:
-        size = output.get("parameters", {}).get("binary_data_size")
-        values = output.get("data") if size is None else unpack(output["datatype"], data[:size])
-        data = data[size or 0:]
-        found[output["name"]] = (output["datatype"], output["shape"], values)
-    assert not data, f"{len(data)} bytes of no output"
-    return found, root
 
 
 class SameTokens(unittest.TestCase):
@@ -372,29 +318,48 @@ class SharedMemory(unittest.TestCase):
                 self.assertIn(words, answer.json()["error"])
 
     def test_truncation(self):
-        """A client that shrinks its region while others read it gets errors; nobody else notices."""
-        self.register("a").sampled()
-        stop = threading.Event()
+        """A client that shrinks its region while it is read gets errors; nobody else notices."""
+        vocab_size, whole = 1 << 18, self.ROW + [0.0] * ((1 << 18) - 4)
+        data, stop = pack("FP32", whole), threading.Event()
+        entry = {"name": "logits", "shape": [1, vocab_size], "datatype": "FP32", "parameters": {
+            "shared_memory_region": "a", "shared_memory_byte_size": len(data)}}
 
-        def shrink_and_grow():
-            while not stop.is_set():
-                os.truncate(self.path, 0)
-                os.truncate(self.path, 40)
+        def restore():
+            with open(self.path, "r+b") as region:
+                region.write(data)
+            self.call("unregister", "a").sampled()
+            self.register("a", byte_size=len(data)).sampled()
 
-        thread = threading.Thread(target=shrink_and_grow)
-        thread.start()
+        def infer(found):
+            with self.server.connect() as client:
+                while not stop.is_set():
+                    answer = post(client, [(entry, b"")])
+                    tokens = outputs_of(answer)[0]["token_ids"][2] if answer.status == 200 else None
+                    found.append((answer.status, tuple(tokens or ())))
+
+        found = [[] for _ in range(4)]
+        threads = [threading.Thread(target=infer, args=(f,)) for f in found]
+        restore()
+        for thread in threads:
+            thread.start()
         try:
-            for _ in range(300):
-                answer = self.infer([self.to_region(36, 4)])
-                self.assertIn(answer.status, (200, 400), answer.body)
+            for turn in range(60):
+                time.sleep(0.01)
+                os.truncate(self.path, turn * 4099 % len(data))
+                time.sleep(0.001)
+                restore()
         finally:
             stop.set()
-            thread.join()
+            for thread in threads:
+                thread.join()
+        self.assertEqual({answer for f in found for answer in f}, {(200, (2,)), (400, ())})
         os.truncate(self.path, 0)
-        answer = self.infer()
+        answer = post(self.client, [(entry, b"")])
         self.assertEqual(answer.status, 400)
         self.assertIn("has become too small", answer.json()["error"])
         self.assertEqual(self.client.sample({"logits": [self.ROW]}).sampled()["token_ids"], [[2]])
+        restore()
+        self.assertEqual(outputs_of(post(self.client, [(entry, b"")]))[0]["token_ids"][2], [2])
 
     def test_off(self):
         """As long as nobody asks for it."""
