@@ -47,6 +47,8 @@ struct service {
 #define QUIET_MS 500
 #define LOOK_MS  25 /* how often it is looked at */
 
+#define HANDSHAKE_MS 50 /* for connections that have begun: several round trips of a data center */
+
 static enum status choose_kernels(const struct config *config, const struct kernels **out, struct error *err)
 {
     const char *name = config_kernels_names[config->kernels], *why;
@@ -184,10 +186,13 @@ static bool signal_within(unsigned timeout_ms)
  * closing its connection; then take no more, and hang up on who asks for nothing, until nobody is left.
  * Returns false when a second signal cuts it short.
  */
-static bool drain(struct service *service, unsigned delay_ms)
+static bool drain(struct service *service, struct sockets *sockets, unsigned delay_ms)
 {
     shared_drain(service->shared);
     if (signal_within(delay_ms))
+        return false;
+    sockets_withdraw(sockets);
+    if (signal_within(HANDSHAKE_MS))
         return false;
     http_quiesce(service->http);
     while (http_hang_up_idle(service->http, QUIET_MS) > 0)
@@ -197,8 +202,7 @@ static bool drain(struct service *service, unsigned delay_ms)
 }
 
 /* Serve until a signal comes; the service is started, and stopped by the caller. */
-static bool serve_until_signal(struct service *service, const struct sockets *sockets,
-                               const struct config *config)
+static bool serve_until_signal(struct service *service, struct sockets *sockets, const struct config *config)
 {
     log_event(LOG_INFO, "listening", log_text("address", sockets->main.text),
               log_text("admin_address", sockets->admin_fd == -1 ? "none" : sockets->admin.text),
@@ -209,7 +213,7 @@ static bool serve_until_signal(struct service *service, const struct sockets *so
     wait_for_signal();
     systemd_notify("STOPPING=1");
     log_event(LOG_INFO, "stopping", log_text("signal", strsignal(last_signal)));
-    return drain(service, config->drain_delay_ms);
+    return drain(service, sockets, config->drain_delay_ms);
 }
 
 static int fail(const struct error *err)

@@ -3,6 +3,9 @@
 #include "server/access.h"
 #include "server/systemd.h"
 
+#include <limits.h>
+#include <linux/filter.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static enum status open_at(const struct config *config, const char *text, struct address *address, int *fd,
@@ -44,6 +47,35 @@ enum status sockets_open(const struct config *config, struct sockets *out, struc
     return status;
 }
 
+/*
+ * A listening socket that is closed resets who has connected but is not accepted yet, so those must stop
+ * coming before it can be: a filter passes over every segment that would begin a connection.  The client
+ * sends it again, and is then refused.
+ */
+static void drop_beginnings(int fd)
+{
+    const unsigned FLAGS_OFFSET = 13, SYN = 0x02, NOTHING = 0, ALL = UINT_MAX;
+    struct sock_filter steps[] = {
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, FLAGS_OFFSET), /* of the TCP header, RFC 9293, section 3.1 */
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SYN, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, NOTHING),
+        BPF_STMT(BPF_RET | BPF_K, ALL),
+    };
+    struct sock_fprog filter = {sizeof steps / sizeof steps[0], steps};
+    setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
+}
+
+void sockets_withdraw(struct sockets *sockets)
+{
+    if (sockets->handed_over || sockets->withdrawn)
+        return;
+    if (address_is_unix(&sockets->main))
+        address_cleanup(&sockets->main);
+    else
+        drop_beginnings(sockets->main_fd);
+    sockets->withdrawn = true;
+}
+
 void sockets_close(const struct sockets *sockets)
 {
     if (sockets->main_fd != -1)
@@ -54,7 +86,7 @@ void sockets_close(const struct sockets *sockets)
 
 void sockets_cleanup(const struct sockets *sockets)
 {
-    if (!sockets->handed_over && sockets->main_fd != -1)
+    if (!sockets->handed_over && !sockets->withdrawn && sockets->main_fd != -1)
         address_cleanup(&sockets->main);
     if (sockets->admin_fd != -1)
         address_cleanup(&sockets->admin);

@@ -10,6 +10,7 @@ struct sockets {
     int main_fd;
     int admin_fd;     /* -1: none */
     bool handed_over; /* main_fd came from systemd, and its address with it */
+    bool withdrawn;   /* nobody new can connect to main */
 };
 
 /*
@@ -18,6 +19,12 @@ struct sockets {
  * Errors: STATUS_INVALID, also where access_check_address() forbids the address; nothing is then left open.
  */
 enum status sockets_open(const struct config *config, struct sockets *out, struct error *err);
+
+/*
+ * Let nobody else connect to main, as long as its descriptor is open; who has begun to can still be accepted.
+ * One that is handed over stays as it is: systemd keeps it for whoever comes next.
+ */
+void sockets_withdraw(struct sockets *sockets);
 
 /* Close the descriptors, for who has not given them away. */
 void sockets_close(const struct sockets *sockets);

@@ -4,6 +4,7 @@ import http.client
 import os
 import socket
 import struct
+import tempfile
 import threading
 import time
 import unittest
@@ -550,8 +551,8 @@ class Hammer(threading.Thread):
 
 
 class Drain(unittest.TestCase):
-    def hammer(self, *flags):
-        with samplerd.Server("--io-threads", "2", *flags) as server:
+    def hammer(self, *flags, **options):
+        with samplerd.Server("--io-threads", "2", *flags, **options) as server:
             clients = [Hammer(server, keep_alive=n % 2 == 0) for n in range(8)]
             for c in clients:
                 c.start()
@@ -568,6 +569,26 @@ class Drain(unittest.TestCase):
         """Every request that went out got its whole answer."""
         for _ in range(5):
             self.hammer()
+
+    def test_under_load_on_a_unix_socket(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for _ in range(3):
+                self.hammer(listen=f"unix:{folder}/samplerd.sock")
+
+    def test_a_successor_may_listen(self):
+        """On the same unix socket, while the one before finishes what it has; which leaves the successor's alone."""
+        with tempfile.TemporaryDirectory() as folder:
+            listen = f"unix:{folder}/samplerd.sock"
+            with samplerd.Server(listen=listen) as old, old.socket() as s:
+                s.sendall(request(LENGTH)[:-3])
+                time.sleep(0.3)
+                old.terminate()
+                time.sleep(0.3)
+                with samplerd.Server(listen=listen) as new:
+                    s.sendall(request(LENGTH)[-3:])
+                    self.assertEqual(answer_on(s).sampled()["token_ids"], [[0]])
+                    self.assertEqual(old.wait(), 0)
+                    self.assertEqual(new.sample(GOOD).status, 200)
 
     def test_under_load_with_a_delay(self):
         self.hammer("--drain-delay-ms", "700")
