@@ -1,0 +1,58 @@
+#ifndef PROTO_PARAMS_TABLE_H
+#define PROTO_PARAMS_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+/*
+ * The parameters of a request: one table says each one's name, type, range, default and meaning, and every
+ * decoder, error text and document comes from it.
+ */
+
+enum param_type {
+    PARAM_REAL,    /* a finite number, or one a row */
+    PARAM_WORD,    /* a whole number below 2^64, or one a row */
+    PARAM_COUNT,   /* a whole number */
+    PARAM_FLAG,    /* true or false */
+    PARAM_CHOICE,  /* one of a few words */
+    PARAM_TEXT,    /* a string */
+    PARAM_WEIGHTS, /* a list of finite numbers */
+    PARAM_LOGITS,  /* nested lists of numbers and nulls, or bytes of any dtype */
+    PARAM_ARRAY,   /* nested lists of numbers and nulls */
+    PARAM_IDS      /* nested lists of token ids */
+};
+
+/* Where a parameter can be sent: in a JSON object, beside a raw or an npy body, among named tensors. */
+enum param_form { PARAM_IN_JSON = 1, PARAM_IN_RAW = 2, PARAM_IN_NPY = 4, PARAM_IN_TENSORS = 8 };
+
+struct param {
+    const char *name;
+    enum param_type type;
+    unsigned forms;           /* enum param_form bits */
+    bool per_row;             /* a list of batch_size values is taken as well */
+    bool whole;               /* of a PARAM_REAL: no fraction */
+    double min, max;          /* of a number; of a text's length in bytes */
+    const char *initial;      /* its default, as the documents say it */
+    const char *const *words; /* of a PARAM_CHOICE: NULL-terminated, the default first */
+    const char *help;
+    size_t offset; /* of its field in struct params */
+};
+
+#define PARAMS_MAX ((size_t)16) /* entries of the table, at most */
+
+extern const struct param params_table[];
+extern const size_t params_count; /* <= PARAMS_MAX */
+
+extern const char *const params_dtypes[]; /* names of enum dtype, in its order; NULL-terminated */
+
+/* Whether it may be a list: of a value a row, of weights, of numbers or of ids. */
+bool params_takes_list(const struct param *param);
+
+/* What a parameter takes, in words: "from 0 to 1". */
+void params_range(const struct param *param, char *text, size_t size);
+
+/* The table as Markdown: name, what it takes, default, meaning. */
+void params_print(FILE *out);
+
+#endif
