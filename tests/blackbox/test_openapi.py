@@ -351,7 +351,7 @@ class Refusals(Answers):
                 first.http.putheader("Content-Length", str(size))
                 first.http.endheaders(b"{")
                 for _ in range(100):  # until the first has been noticed
-                    answer = self.sample(bytes(size), samplerd.RAW, "?vocab_size=4", server=server)
+                    answer = self.sample(bytes(size), samplerd.RAW, f"?vocab_size={size // 4}", server=server)
                     if answer.status != 200:
                         break
                 self.check(sample_operation(), answer, 503)
