@@ -33,22 +33,38 @@ static inline char *fuzz_copy(const uint8_t *data, size_t size)
     return copy;
 }
 
-/*
- * Split text, which is cut up, into a query and a body: lines `key=value` or `key` up to an empty line, and
- * what follows.  Returns how many fields there are, and where the body begins.
- */
-static inline size_t fuzz_split(char *text, struct query_field *fields, size_t most, char **body)
+/* An input that is a query, in lines `key=value` or `key` up to an empty line, and then a body. */
+struct fuzz_query {
+    char *text; /* what the fields point at */
+    struct query_field fields[32];
+    size_t count;
+    char *body; /* [length] */
+    size_t length;
+};
+
+static inline void fuzz_query_init(struct fuzz_query *q, const uint8_t *data, size_t size)
 {
-    size_t count = 0;
-    char *rest = text;
-    while (count < most && rest != NULL && *rest != '\0' && *rest != '\n') {
+    q->text = malloc(size + 1);
+    memcpy(q->text, data, size);
+    q->text[size] = '\0';
+    q->count = 0;
+    char *rest = q->text, *end = q->text + size;
+    while (q->count < sizeof q->fields / sizeof q->fields[0] && rest != NULL && *rest != '\0' &&
+           *rest != '\n') {
         char *line = strsep(&rest, "\n"), *value = strchr(line, '=');
         if (value != NULL)
             *value++ = '\0';
-        fields[count++] = (struct query_field){line, value};
+        q->fields[q->count++] = (struct query_field){line, value};
     }
-    *body = rest == NULL ? text + strlen(text) : rest + (*rest == '\n');
-    return count;
+    const char *body = rest == NULL ? end : rest + (*rest == '\n');
+    q->length = (size_t)(end - body);
+    q->body = fuzz_copy((const uint8_t *)body, q->length);
+}
+
+static inline void fuzz_query_fini(struct fuzz_query *q)
+{
+    free(q->body);
+    free(q->text);
 }
 
 /* Lends blocks of the exact size. */
@@ -164,6 +180,19 @@ static inline void fuzz_check_error(const struct error *err, enum status status)
     fuzz_require(memchr(err->message, '\0', sizeof err->message) != NULL && err->message[0] != '\0',
                  "a message");
     fuzz_check_json(out, encode_error(err, out, sizeof out));
+}
+
+/* What a decoder returned: a request as it must be, or why there is none. */
+static inline void fuzz_check_outcome(enum status status, const struct sample_request *r,
+                                      const struct error *err)
+{
+    if (status == STATUS_OK) {
+        fuzz_check_request(r);
+        fuzz_check_logits(r);
+        return;
+    }
+    fuzz_require(status == STATUS_INVALID || status == STATUS_TOO_LARGE, "status");
+    fuzz_check_error(err, status);
 }
 
 #endif

@@ -1,8 +1,6 @@
-/* libFuzzer target of proto/npy.c: the input is a query, in lines as in fuzz_raw.c, and then the body. */
+/* libFuzzer target of proto/npy.c: the input is a query and a body (struct fuzz_query). */
 #include "proto/npy.h"
 #include "tests/fuzz.h"
-
-#define MAX_FIELDS 8
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -11,27 +9,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct error err;
     struct arena arena;
     struct sample_request request;
-    struct query_field fields[MAX_FIELDS];
+    struct fuzz_query q;
     struct fuzz_lender lender = {.lender.lend = fuzz_lend};
-    char *text = malloc(size + 1), *begin;
-    memcpy(text, data, size);
-    text[size] = '\0';
-    size_t count = fuzz_split(text, fields, MAX_FIELDS, &begin);
-    size_t length = begin < text + size ? (size_t)(text + size - begin) : 0;
-    char *body = fuzz_copy((const uint8_t *)begin, length);
-    fuzz_require(arena_init(&arena, query_arena_bytes(fields, count), &err) == STATUS_OK, "arena");
-    enum status status = npy_decode(fields, count, body, length, &arena, &lender.lender, 1, &request, &err);
-    fuzz_require(lender.bytes <= length, "a copy of the body's numbers");
-    if (status == STATUS_OK) {
-        fuzz_check_request(&request);
-        fuzz_check_logits(&request);
-    } else {
-        fuzz_require(status == STATUS_INVALID, "status");
-        fuzz_check_error(&err, status);
-    }
+    fuzz_query_init(&q, data, size);
+    fuzz_require(arena_init(&arena, query_arena_bytes(q.fields, q.count), &err) == STATUS_OK, "arena");
+    enum status status =
+        npy_decode(q.fields, q.count, q.body, q.length, &arena, &lender.lender, 1, &request, &err);
+    fuzz_require(lender.bytes <= q.length, "a copy of the body's numbers");
+    fuzz_require(status != STATUS_TOO_LARGE, "nothing is larger than the body");
+    fuzz_check_outcome(status, &request, &err);
     arena_fini(&arena);
     fuzz_return_loans(&lender);
-    free(body);
-    free(text);
+    fuzz_query_fini(&q);
     return 0;
 }

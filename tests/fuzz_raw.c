@@ -1,42 +1,30 @@
-/*
- * libFuzzer target of proto/raw.c: the input is a query, in lines `key=value` or `key` up to an empty line,
- * and then the body.
- */
+/* libFuzzer target of proto/raw.c: the input is a query and a body (struct fuzz_query). */
 #include "proto/raw.h"
 #include "tests/fuzz.h"
 
-#define MAX_FIELDS 32
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_view(const struct sample_request *r, const struct fuzz_query *q)
+{
+    size_t numbers = r->num_stacks * r->batch_size * r->vocab_size;
+    fuzz_require(r->logits == q->body, "the body itself");
+    fuzz_require(numbers * dtype_bytes(r->dtype) == q->length, "all of the body");
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct error err;
     struct arena arena;
     struct sample_request request;
-    struct query_field fields[MAX_FIELDS];
-    char *text = malloc(size + 1), *begin;
-    memcpy(text, data, size);
-    text[size] = '\0';
-    size_t count = fuzz_split(text, fields, MAX_FIELDS, &begin);
-    size_t length = begin < text + size ? (size_t)(text + size - begin) : 0;
-    char *body = fuzz_copy((const uint8_t *)begin, length);
-    fuzz_require(arena_init(&arena, query_arena_bytes(fields, count), &err) == STATUS_OK, "arena");
-    enum status status = raw_decode(fields, count, body, length, &arena, 1, &request, &err);
-    if (status == STATUS_OK) {
-        fuzz_require(request.logits == body, "the body itself");
-        fuzz_require(request.num_stacks * request.batch_size * request.vocab_size *
-                             dtype_bytes(request.dtype) ==
-                         length,
-                     "all of the body");
-        fuzz_check_request(&request);
-        fuzz_check_logits(&request);
-    } else {
-        fuzz_require(status == STATUS_INVALID, "status");
-        fuzz_check_error(&err, status);
-    }
+    struct fuzz_query q;
+    fuzz_query_init(&q, data, size);
+    fuzz_require(arena_init(&arena, query_arena_bytes(q.fields, q.count), &err) == STATUS_OK, "arena");
+    enum status status = raw_decode(q.fields, q.count, q.body, q.length, &arena, 1, &request, &err);
+    if (status == STATUS_OK)
+        check_view(&request, &q);
+    fuzz_require(status != STATUS_TOO_LARGE, "nothing is larger than the body");
+    fuzz_check_outcome(status, &request, &err);
     arena_fini(&arena);
-    free(body);
-    free(text);
+    fuzz_query_fini(&q);
     return 0;
 }

@@ -1,5 +1,7 @@
 #include "server/address.h"
 
+#include "tests/support.h"
+
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -230,9 +232,5 @@ int main(void)
     tcase_add_loop_test(listening, the_mode_of_a_socket_file, 0, 3);
     tcase_add_test(listening, other_files_are_left_alone);
     suite_add_tcase(suite, listening);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

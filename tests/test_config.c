@@ -2,6 +2,8 @@
 #include "server/log.h"
 #include "server/option.h"
 
+#include "tests/support.h"
+
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -425,9 +427,5 @@ int main(void)
     suite_add_tcase(suite, accepted());
     suite_add_tcase(suite, refused());
     suite_add_tcase(suite, printing());
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

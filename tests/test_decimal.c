@@ -1,6 +1,8 @@
 #include "proto/decimal.h"
 #include "proto/numbers.h"
 
+#include "tests/support.h"
+
 #include <check.h>
 #include <float.h>
 #include <math.h>
@@ -495,9 +497,5 @@ int main(void)
     tcase_set_timeout(random_cases, 0);
     tcase_add_test(random_cases, equals_strtod_on_random_numbers);
     suite_add_tcase(suite, random_cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,6 +1,8 @@
 #include "server/address.h"
 #include "server/healthcheck.h"
 
+#include "tests/support.h"
+
 #include <check.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -174,9 +176,5 @@ int main(void)
     tcase_add_test(tc, a_silent_server_is_given_up);
     tcase_add_test(tc, port_0_cannot_be_asked);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

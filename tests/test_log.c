@@ -1,5 +1,7 @@
 #include "server/log.h"
 
+#include "tests/support.h"
+
 #include <check.h>
 #include <fcntl.h>
 #include <math.h>
@@ -250,9 +252,5 @@ int main(void)
     Suite *suite = suite_create("log");
     suite_add_tcase(suite, formatting());
     suite_add_tcase(suite, writing());
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,7 @@
 #include "proto/numbers.h"
 
+#include "tests/support.h"
+
 #include <check.h>
 #include <locale.h>
 #include <math.h>
@@ -266,9 +268,5 @@ int main(void)
     tcase_add_test(cases, bounds_the_count);
     tcase_add_test(cases, knows_no_locale);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,7 @@
 #include "server/systemd.h"
 
+#include "tests/support.h"
+
 #include <check.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -107,9 +109,5 @@ int main(void)
     tcase_add_loop_test(tc, states_arrive, 0, 2);
     tcase_add_test(tc, nobody_listens);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,7 @@
 #include "server/tokens.h"
 
+#include "tests/support.h"
+
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,9 +119,5 @@ int main(void)
     tcase_add_test(tc, a_zero_byte_is_no_token);
     tcase_add_test(tc, files);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }
