@@ -115,8 +115,9 @@ enum status mapping_create(int fd, size_t offset, size_t bytes, bool writable, s
     struct mapping *m = take_free();
     if (m == NULL) {
         close(fd);
-        return error_set(err, STATUS_TOO_LARGE, "too_large",
-                         "there are %d mappings of shared memory, the most there can be", MAPPING_MOST);
+        return error_set(err, STATUS_OVERLOADED, "overloaded",
+                         "%d regions of shared memory are in use, the most there can be; try again",
+                         MAPPING_MOST);
     }
     m->fd = fd;
     if (map(m, offset, bytes, writable, err) != STATUS_OK) {

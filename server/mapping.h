@@ -24,7 +24,7 @@ struct mapping;
  *   fd        of the object; taken over, on an error closed
  *   writable  whether mapping_data() may be written to
  *
- * Errors: STATUS_TOO_LARGE when there are MAPPING_MOST, STATUS_NO_MEMORY, STATUS_INVALID when the object
+ * Errors: STATUS_OVERLOADED when there are MAPPING_MOST, STATUS_NO_MEMORY, STATUS_INVALID when the object
  * cannot be mapped.  Thread-safe.
  */
 enum status mapping_create(int fd, size_t offset, size_t bytes, bool writable, struct mapping **out,

@@ -27,7 +27,8 @@ void shm_destroy(struct shm *shm);
  *
  *   key  "/" and a file name of /dev/shm, without another slash
  *
- * Errors: STATUS_INVALID when there is no such object, it is too small, or the name is taken.
+ * Errors: STATUS_INVALID when there is no such object, it is too small, or the name is taken; those of
+ * mapping_create().
  */
 enum status shm_register(struct shm *shm, const char *name, const struct kserve_region *region,
                          struct error *err);

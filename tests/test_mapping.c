@@ -100,7 +100,7 @@ START_TEST(mappings_are_few)
     struct mapping *mappings[MAPPING_MOST], *more;
     for (size_t i = 0; i < MAPPING_MOST; i++)
         mappings[i] = map(i, 1);
-    ck_assert_int_eq(mapping_create(dup(object), 0, 1, true, &more, &err), STATUS_TOO_LARGE);
+    ck_assert_int_eq(mapping_create(dup(object), 0, 1, true, &more, &err), STATUS_OVERLOADED);
     mapping_destroy(mappings[7]);
     mappings[7] = map(0, 1);
     for (size_t i = 0; i < MAPPING_MOST; i++)
