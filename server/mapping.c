@@ -13,7 +13,7 @@
 
 struct mapping {
     atomic_uintptr_t pages; /* where they begin; 0: this one is free.  Set last, cleared first */
-    size_t page_bytes;
+    atomic_size_t page_bytes;
     size_t before;    /* bytes of the first page that come before the first byte */
     size_t end;       /* how long the object must be */
     int fd;           /* of the object */
