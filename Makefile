@@ -86,7 +86,7 @@ $(SERVER_TESTS): %: %.o $(BUILD)/libserver.a $(BUILD)/libproto.a $(BUILD)/libcor
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(CHECK_LIBS) $(SERVER_LIBS) $(PROTO_LIBS) $(CORE_LIBS)
 
 # It counts what core/ allocates.
-$(BUILD)/tests/test_sampler: LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
+$(BUILD)/tests/test_sampler: override LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
 
 run: $(BUILD)/samplerd
 	$(BUILD)/samplerd $(ARGS)
