@@ -73,10 +73,10 @@ static enum status unknown(const char *name, struct error *err)
 
 static enum status shrunk(const struct region *region, struct error *err)
 {
-    return error_set(
-        err, STATUS_INVALID, "out_of_range",
-        "the object %.80s of the shared memory region %.80s has become too small or has no memory; register it again",
-        region->key, region->name);
+    return error_set(err, STATUS_INVALID, "out_of_range",
+                     "the object %.80s of the shared memory region %.80s has become too small or has no "
+                     "memory; register it again",
+                     region->key, region->name);
 }
 
 /* ---- for decoders ---- */
