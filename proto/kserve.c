@@ -112,8 +112,10 @@ static enum status fetch_inputs(struct kserve_header *h, struct kserve_memory *m
             __builtin_add_overflow(room, SHARED_ALIGNMENT, &room))
             return error_set(err, STATUS_TOO_LARGE, "too_large", "the inputs are larger than any memory");
     }
-    char *loan = room == 0 ? NULL : lender->lend(lender, room, err);
-    if (room > 0 && loan == NULL)
+    if (room == 0)
+        return STATUS_OK;
+    char *loan = lender->lend(lender, room, err);
+    if (loan == NULL)
         return err->status;
     for (struct kserve_input *in = h->inputs; in < h->inputs + h->num_inputs; in++) {
         if (in->region == NULL || in->tensor.data != NULL)

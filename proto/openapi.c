@@ -1,6 +1,8 @@
 #include "proto/openapi.h"
 
 #include "proto/kserve_answer.h"
+#include "proto/openapi_regions.h"
+#include "proto/operation.h"
 #include "proto/schema.h"
 
 #include <cjson/cJSON.h>
@@ -20,46 +22,33 @@
 static cJSON *query_field(const struct param *param)
 {
     char text[256];
-    bool is_list = param->per_row || param->type == PARAM_WEIGHTS;
-    cJSON *field = cJSON_CreateObject();
-    schema_add_text(field, "name", param->name);
-    schema_add_text(field, "in", "query");
+    cJSON *schema = param->per_row ? schema_list_of(schema_value(param)) : schema_value(param), *field;
     snprintf(text, sizeof text, "%s; only beside a raw%s body", param->help,
              param->forms & PARAM_IN_NPY ? " or npy" : "");
-    schema_add_text(field, "description", text);
-    if (is_list) {
+    field = operation_parameter(param->name, "query", text, schema);
+    if (param->per_row || param->type == PARAM_WEIGHTS) {
         schema_add_text(field, "style", "form");
         cJSON_AddFalseToObject(field, "explode");
     }
-    cJSON_AddItemToObject(field, "schema",
-                          param->per_row ? schema_list_of(schema_value(param)) : schema_value(param));
-    return field;
-}
-
-static cJSON *header_field(const char *name, const char *description, double least)
-{
-    cJSON *field = cJSON_CreateObject(), *schema = schema_type("integer");
-    schema_add_text(field, "name", name);
-    schema_add_text(field, "in", "header");
-    schema_add_text(field, "description", description);
-    cJSON_AddNumberToObject(schema, "minimum", least);
-    cJSON_AddItemToObject(field, "schema", schema);
     return field;
 }
 
 static cJSON *timeout_field(void)
 {
-    return header_field(
-        "X-Request-Timeout-Ms",
-        "milliseconds from the last byte of the request to its answer; it can shorten the server's own", 1);
+    return operation_parameter(
+        "X-Request-Timeout-Ms", "header",
+        "milliseconds from the last byte of the request to its answer; it can shorten the server's own",
+        schema_whole(1));
 }
 
 static cJSON *infer_fields(void)
 {
     cJSON *list = cJSON_CreateArray();
     cJSON_AddItemToArray(list, timeout_field());
-    cJSON_AddItemToArray(
-        list, header_field(LENGTH_HEADER, "of a request with tensors as bytes: the length of its JSON", 1));
+    cJSON_AddItemToArray(list,
+                         operation_parameter(LENGTH_HEADER, "header",
+                                             "of a request with tensors as bytes: the length of its JSON",
+                                             schema_whole(1)));
     return list;
 }
 
@@ -73,17 +62,6 @@ static cJSON *sample_fields(void)
     return list;
 }
 
-/* A response with one form of content; the schema is handed over. */
-static cJSON *response(const char *description, const char *media_type, cJSON *schema)
-{
-    cJSON *object = cJSON_CreateObject(), *content, *media;
-    schema_add_text(object, "description", description);
-    content = cJSON_AddObjectToObject(object, "content");
-    media = cJSON_AddObjectToObject(content, media_type);
-    cJSON_AddItemToObject(media, "schema", schema);
-    return object;
-}
-
 static cJSON *binary_schema(const char *description)
 {
     cJSON *schema = cJSON_CreateObject();
@@ -91,47 +69,11 @@ static cJSON *binary_schema(const char *description)
     return schema;
 }
 
-/* A header of a response. */
-static void add_header(cJSON *answer, const char *name, const char *type, const char *description)
-{
-    cJSON *headers = cJSON_GetObjectItem(answer, "headers");
-    if (headers == NULL)
-        headers = cJSON_AddObjectToObject(answer, "headers");
-    cJSON *header = cJSON_AddObjectToObject(headers, name);
-    schema_add_text(header, "description", description);
-    cJSON_AddItemToObject(header, "schema", schema_type(type));
-}
-
-static const struct {
-    const char *code, *meaning, *header, *header_type, *header_meaning;
-} refusals[] = {
-    {"400", "malformed, or a parameter out of range", NULL, NULL, NULL},
-    {"401", "no valid token where one is asked for", "WWW-Authenticate", "string", "the scheme: Bearer"},
-    {"406", "no form of answer that the client accepts", NULL, NULL, NULL},
-    {"408", "the body did not come in time", NULL, NULL, NULL},
-    {"413", "over a limit, which the message names", NULL, NULL, NULL},
-    {"415", "a Content-Type or Content-Encoding that is not read here", NULL, NULL, NULL},
-    {"422", "a row that cannot be sampled: NaN, +infinity, or every token masked", NULL, NULL, NULL},
-    {"500", "a bug", NULL, NULL, NULL},
-    {"503", "full or draining", "Retry-After", "integer", "seconds until it is worth asking again"},
-    {"504", "the deadline of the request passed", NULL, NULL, NULL},
-};
-
-/* error: the schema of its body */
-static cJSON *refusal(size_t i, const char *error)
-{
-    cJSON *answer = response(refusals[i].meaning, "application/json", schema_reference("schemas", error));
-    if (refusals[i].header != NULL)
-        add_header(answer, refusals[i].header, refusals[i].header_type, refusals[i].header_meaning);
-    return answer;
-}
-
 /* A 200 as JSON of this schema, or as bytes. */
 static cJSON *tokens(const char *schema, const char *bytes)
 {
-    cJSON *ok = response("the tokens", "application/json", schema_reference("schemas", schema));
-    cJSON *binary = cJSON_AddObjectToObject(cJSON_GetObjectItem(ok, "content"), "application/octet-stream");
-    cJSON_AddItemToObject(binary, "schema", binary_schema(bytes));
+    cJSON *ok = operation_response("the tokens", "application/json", schema_reference("schemas", schema));
+    operation_add_form(cJSON_GetObjectItem(ok, "content"), "application/octet-stream", binary_schema(bytes));
     return ok;
 }
 
@@ -139,11 +81,11 @@ static cJSON *sample_responses(void)
 {
     cJSON *responses = cJSON_CreateObject();
     cJSON *ok = tokens("Answer", "int32 token ids [B, n], little-endian");
-    add_header(ok, "X-Samplerd-Seed", "string",
-               "of an answer of token ids alone: the seed used, unless each row was sent one of its own");
+    operation_add_header(
+        ok, "X-Samplerd-Seed", "string",
+        "of an answer of token ids alone: the seed used, unless each row was sent one of its own");
     cJSON_AddItemToObject(responses, "200", ok);
-    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++)
-        cJSON_AddItemToObject(responses, refusals[i].code, refusal(i, "Error"));
+    operation_add_refusals(responses, "400 401 406 408 413 415 422 500 503 504", "Error");
     return responses;
 }
 
@@ -152,11 +94,9 @@ static cJSON *infer_responses(void)
 {
     cJSON *responses = cJSON_CreateObject();
     cJSON *ok = tokens("InferAnswer", "JSON, and behind it the outputs that were asked for as bytes");
-    add_header(ok, LENGTH_HEADER, "integer", "of an answer with bytes: the length of its JSON");
+    operation_add_header(ok, LENGTH_HEADER, "integer", "of an answer with bytes: the length of its JSON");
     cJSON_AddItemToObject(responses, "200", ok);
-    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++)
-        if (strcmp(refusals[i].code, "406") != 0)
-            cJSON_AddItemToObject(responses, refusals[i].code, refusal(i, "InferError"));
+    operation_add_refusals(responses, "400 401 408 413 415 422 500 503 504", "InferError");
     return responses;
 }
 
@@ -187,62 +127,49 @@ static void add_examples(cJSON *media)
     }
 }
 
-/* A form of request body; the schema is handed over. */
-static cJSON *add_form(cJSON *content, const char *media_type, cJSON *schema)
+static void add_sample_body(cJSON *post)
 {
-    cJSON *form = cJSON_AddObjectToObject(content, media_type);
-    cJSON_AddItemToObject(form, "schema", schema);
-    return form;
+    cJSON *content = operation_add_body(post);
+    add_examples(
+        operation_add_form(content, "application/json", schema_reference("schemas", "SampleRequest")));
+    operation_add_form(content, "application/octet-stream",
+                       binary_schema("the logits alone, little-endian, row-major; the rest is in the query"));
+    operation_add_form(content, "application/x-npy",
+                       binary_schema("a file of numpy.save; the rest is in the query"));
+    operation_add_form(content, "application/x-safetensors",
+                       binary_schema("named tensors; single values may be in the metadata"));
 }
 
-static cJSON *sample_body(void)
-{
-    cJSON *body = cJSON_CreateObject(), *content;
-    cJSON_AddTrueToObject(body, "required");
-    content = cJSON_AddObjectToObject(body, "content");
-    add_examples(add_form(content, "application/json", schema_reference("schemas", "SampleRequest")));
-    add_form(content, "application/octet-stream",
-             binary_schema("the logits alone, little-endian, row-major; the rest is in the query"));
-    add_form(content, "application/x-npy", binary_schema("a file of numpy.save; the rest is in the query"));
-    add_form(content, "application/x-safetensors",
-             binary_schema("named tensors; single values may be in the metadata"));
-    return body;
-}
-
-static cJSON *infer_body(void)
+static void add_infer_body(cJSON *post)
 {
     static const char example[] =
         "{\"inputs\":[{\"name\":\"logits\",\"datatype\":\"FP32\",\"shape\":[2,4],\"data\":[10,8,6,3,1,2,0,5]}"
         ","
         "{\"name\":\"temperature\",\"datatype\":\"FP32\",\"shape\":[2],\"data\":[0.8,0]}],"
         "\"parameters\":{\"top_k\":2,\"seed\":7}}";
-    cJSON *body = cJSON_CreateObject(), *content, *json;
-    cJSON_AddTrueToObject(body, "required");
-    content = cJSON_AddObjectToObject(body, "content");
-    json = add_form(content, "application/json", schema_reference("schemas", "InferRequest"));
+    cJSON *content = operation_add_body(post), *json;
+    json = operation_add_form(content, "application/json", schema_reference("schemas", "InferRequest"));
     cJSON_AddItemToObject(json, "example", cJSON_Parse(example));
-    add_form(content, "application/octet-stream",
-             binary_schema("the JSON, and behind it the bytes of the inputs without data, in their order"));
-    return body;
+    operation_add_form(
+        content, "application/octet-stream",
+        binary_schema(
+            "the JSON, and behind it the bytes of inputs that are neither in it nor in shared memory"));
 }
 
 static void add_sample(cJSON *paths)
 {
-    cJSON *post = cJSON_AddObjectToObject(cJSON_AddObjectToObject(paths, "/sample"), "post");
-    schema_add_text(post, "operationId", "sample");
-    schema_add_text(post, "summary", "Draw token ids from a batch of logits");
+    cJSON *post = operation_add(paths, "/sample", "post", "sample", "Draw token ids from a batch of logits");
     cJSON_AddItemToObject(post, "parameters", sample_fields());
-    cJSON_AddItemToObject(post, "requestBody", sample_body());
+    add_sample_body(post);
     cJSON_AddItemToObject(post, "responses", sample_responses());
 }
 
 static void add_infer(cJSON *paths, const char *path, const char *id)
 {
-    cJSON *post = cJSON_AddObjectToObject(cJSON_AddObjectToObject(paths, path), "post");
-    schema_add_text(post, "operationId", id);
-    schema_add_text(post, "summary", "The same as KServe v2 has it: parameters by the names of /sample");
+    cJSON *post = operation_add(paths, path, "post", id,
+                                "The same as KServe v2 has it: parameters by the names of /sample");
     cJSON_AddItemToObject(post, "parameters", infer_fields());
-    cJSON_AddItemToObject(post, "requestBody", infer_body());
+    add_infer_body(post);
     cJSON_AddItemToObject(post, "responses", infer_responses());
 }
 
@@ -293,26 +220,24 @@ static cJSON *page_responses(size_t i)
 {
     cJSON *responses = cJSON_CreateObject();
     const char *error = strncmp(pages[i].path, "/v2", 3) == 0 ? "InferError" : "Error";
-    cJSON_AddItemToObject(responses, "200", response("as it says", pages[i].media_type, page_schema(i)));
+    cJSON_AddItemToObject(responses, "200",
+                          operation_response("as it says", pages[i].media_type, page_schema(i)));
     if (!pages[i].open)
-        cJSON_AddItemToObject(responses, "401", refusal(1, error));
+        operation_add_refusals(responses, "401", error);
     if (pages[i].absent != NULL)
-        cJSON_AddItemToObject(
-            responses, "404",
-            response(pages[i].absent, "application/json", schema_reference("schemas", error)));
+        operation_add_error(responses, "404", pages[i].absent, error);
     if (pages[i].unready != NULL) {
         bool text = strcmp(pages[i].media_type, "text/plain") == 0;
         cJSON *schema = text ? schema_type("string") : schema_reference("schemas", error);
-        cJSON_AddItemToObject(responses, "503", response(pages[i].unready, pages[i].media_type, schema));
+        cJSON_AddItemToObject(responses, "503",
+                              operation_response(pages[i].unready, pages[i].media_type, schema));
     }
     return responses;
 }
 
 static void add_page(cJSON *paths, size_t i)
 {
-    cJSON *get = cJSON_AddObjectToObject(cJSON_AddObjectToObject(paths, pages[i].path), "get");
-    schema_add_text(get, "operationId", pages[i].id);
-    schema_add_text(get, "summary", pages[i].summary);
+    cJSON *get = operation_add(paths, pages[i].path, "get", pages[i].id, pages[i].summary);
     if (pages[i].open)
         cJSON_AddArrayToObject(get, "security");
     cJSON_AddItemToObject(get, "responses", page_responses(i));
@@ -337,6 +262,7 @@ static void add_components(cJSON *document)
     cJSON_AddItemToObject(schemas, "InferRequest", schema_infer_request());
     cJSON_AddItemToObject(schemas, "InferAnswer", schema_infer_answer());
     cJSON_AddItemToObject(schemas, "InferError", schema_infer_error());
+    openapi_regions_add_schemas(schemas);
     schemes = cJSON_AddObjectToObject(components, "securitySchemes");
     bearer = cJSON_AddObjectToObject(schemes, "token");
     schema_add_text(bearer, "type", "http");
@@ -363,6 +289,7 @@ char *openapi_document(void)
         add_page(paths, i);
     add_infer(paths, MODEL "/infer", "kserve_infer");
     add_infer(paths, VERSION "/infer", "kserve_version_infer");
+    openapi_regions_add_paths(paths);
     add_components(document);
     char *text = cJSON_Print(document);
     cJSON_Delete(document);

@@ -38,6 +38,13 @@ cJSON *schema_list_of(cJSON *items)
     return schema;
 }
 
+cJSON *schema_whole(double least)
+{
+    cJSON *schema = schema_type("integer");
+    cJSON_AddNumberToObject(schema, "minimum", least);
+    return schema;
+}
+
 /* {"anyOf":[a, b]} */
 static cJSON *either(cJSON *a, cJSON *b)
 {
@@ -62,8 +69,7 @@ static cJSON *number_schema(const struct param *param)
 /* A number as far as JSON readers are exact, or decimal digits; a pattern cannot say 2^64 - 1 shorter. */
 static cJSON *word_schema(void)
 {
-    cJSON *number = schema_type("integer"), *digits = schema_type("string");
-    cJSON_AddNumberToObject(number, "minimum", 0);
+    cJSON *number = schema_whole(0), *digits = schema_type("string");
     cJSON_AddItemToObject(number, "maximum", cJSON_CreateRaw("9007199254740992"));
     schema_add_text(digits, "pattern", "^(0|[1-9][0-9]{0,18}|1[0-8][0-9]{18})$");
     return either(number, digits);
@@ -119,11 +125,10 @@ static cJSON *packed_schema(void)
 {
     static const char *const names[] = {"b64", "dtype", "shape"};
     cJSON *schema = schema_type("object"), *fields = cJSON_AddObjectToObject(schema, "properties");
-    cJSON *bytes = schema_type("string"), *length = schema_type("integer"), *shape = schema_list_of(length);
+    cJSON *bytes = schema_type("string"), *shape = schema_list_of(schema_whole(1));
     cJSON_AddNumberToObject(shape, "maxItems", 3);
     schema_add_text(bytes, "contentEncoding", "base64");
     schema_add_text(bytes, "pattern", "^[A-Za-z0-9+/]+={0,2}$");
-    cJSON_AddNumberToObject(length, "minimum", 1);
     cJSON_AddItemToObject(fields, "b64", bytes);
     cJSON_AddItemToObject(fields, "dtype", choice_schema(params_dtypes));
     cJSON_AddItemToObject(fields, "shape", shape);
@@ -270,18 +275,43 @@ static cJSON *datatypes(void)
     return schema;
 }
 
-/* {"name":"logits","datatype":"FP32","shape":[2,8],"data":[...]}; without data it follows as bytes. */
-static cJSON *tensor_schema(cJSON *name)
+/* Where the bytes of a tensor are or go: behind the JSON, which is what `binary` says, or in a region. */
+static cJSON *place_schema(const char *binary, cJSON *value)
+{
+    static const char *const names[] = {"shared_memory_byte_size"};
+    cJSON *schema = schema_type("object"), *fields = cJSON_AddObjectToObject(schema, "properties");
+    cJSON *needed = cJSON_AddObjectToObject(schema, "dependentRequired");
+    cJSON_AddItemToObject(fields, binary, value);
+    cJSON_AddItemToObject(fields, "shared_memory_region", schema_type("string"));
+    cJSON_AddItemToObject(fields, "shared_memory_offset", schema_whole(0));
+    cJSON_AddItemToObject(fields, names[0], schema_whole(1));
+    cJSON_AddItemToObject(needed, "shared_memory_region", cJSON_CreateStringArray(names, 1));
+    return schema;
+}
+
+static cJSON *having(const char *name)
+{
+    cJSON *schema = cJSON_CreateObject();
+    cJSON_AddItemToObject(schema, "required", cJSON_CreateStringArray(&name, 1));
+    return schema;
+}
+
+/*
+ * {"name":"logits","datatype":"FP32","shape":[2,8],"data":[...]}; without data, parameters say where it is.
+ * choice: "oneOf" the two, or "anyOf" for an input, which can have parameters that say nothing of it.
+ */
+static cJSON *tensor_schema(cJSON *name, const char *choice)
 {
     static const char *const names[] = {"name", "datatype", "shape"};
     cJSON *schema = schema_type("object"), *fields = cJSON_AddObjectToObject(schema, "properties");
-    cJSON *length = schema_type("integer");
-    cJSON_AddNumberToObject(length, "minimum", 1);
+    cJSON *choices = cJSON_AddArrayToObject(schema, choice);
     cJSON_AddItemToObject(fields, "name", name);
     cJSON_AddItemToObject(fields, "datatype", datatypes());
-    cJSON_AddItemToObject(fields, "shape", schema_list_of(length));
-    cJSON_AddItemToObject(fields, "parameters", schema_type("object"));
+    cJSON_AddItemToObject(fields, "shape", schema_list_of(schema_whole(1)));
+    cJSON_AddItemToObject(fields, "parameters", place_schema("binary_data_size", schema_whole(1)));
     cJSON_AddItemToObject(fields, "data", schema_type("array"));
+    cJSON_AddItemToArray(choices, having("data"));
+    cJSON_AddItemToArray(choices, having("parameters"));
     cJSON_AddItemToObject(schema, "required", cJSON_CreateStringArray(names, 3));
     return schema;
 }
@@ -292,7 +322,7 @@ static cJSON *output_schema(void)
     static const char *const names[] = {"name"};
     cJSON *schema = schema_type("object"), *fields = cJSON_AddObjectToObject(schema, "properties");
     cJSON_AddItemToObject(fields, "name", output_names());
-    cJSON_AddItemToObject(fields, "parameters", schema_type("object"));
+    cJSON_AddItemToObject(fields, "parameters", place_schema("binary_data", schema_type("boolean")));
     cJSON_AddItemToObject(schema, "required", cJSON_CreateStringArray(names, 1));
     return schema;
 }
@@ -303,7 +333,7 @@ cJSON *schema_infer_request(void)
     cJSON *schema = schema_type("object"), *fields = cJSON_AddObjectToObject(schema, "properties");
     cJSON_AddItemToObject(fields, "id", schema_type("string"));
     cJSON_AddItemToObject(fields, "parameters", schema_type("object"));
-    cJSON_AddItemToObject(fields, "inputs", schema_list_of(tensor_schema(input_names())));
+    cJSON_AddItemToObject(fields, "inputs", schema_list_of(tensor_schema(input_names(), "anyOf")));
     cJSON_AddItemToObject(fields, "outputs", schema_list_of(output_schema()));
     cJSON_AddItemToObject(schema, "required", cJSON_CreateStringArray(names, 1));
     return schema;
@@ -316,7 +346,7 @@ cJSON *schema_infer_answer(void)
     cJSON_AddItemToObject(fields, "model_name", schema_type("string"));
     cJSON_AddItemToObject(fields, "model_version", schema_type("string"));
     cJSON_AddItemToObject(fields, "id", schema_type("string"));
-    cJSON_AddItemToObject(fields, "outputs", schema_list_of(tensor_schema(output_names())));
+    cJSON_AddItemToObject(fields, "outputs", schema_list_of(tensor_schema(output_names(), "oneOf")));
     cJSON_AddItemToObject(schema, "required", cJSON_CreateStringArray(names, 2));
     return schema;
 }

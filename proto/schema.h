@@ -13,6 +13,8 @@
 cJSON *schema_type(const char *type);
 /* At least one of these; items is taken over. */
 cJSON *schema_list_of(cJSON *items);
+/* A whole number. */
+cJSON *schema_whole(double least);
 /* {"$ref":"#/components/<kind>/<name>"} */
 cJSON *schema_reference(const char *kind, const char *name);
 cJSON *schema_add_text(cJSON *object, const char *name, const char *text);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 struct mapping {
-    atomic_uintptr_t pages; /* where they begin; 0: this one is free.  Set last, cleared first */
+    _Atomic(char *) pages; /* where they begin; NULL: this one is free.  Set last, cleared first */
     atomic_size_t page_bytes;
     size_t before;    /* bytes of the first page that come before the first byte */
     size_t end;       /* how long the object must be */
@@ -34,7 +34,7 @@ _Static_assert(ATOMIC_POINTER_LOCK_FREE == 2 && ATOMIC_BOOL_LOCK_FREE == 2,
 static struct mapping *find(uintptr_t address)
 {
     for (size_t i = 0; i < MAPPING_MOST; i++) {
-        uintptr_t pages = atomic_load(&mappings[i].pages);
+        uintptr_t pages = (uintptr_t)atomic_load(&mappings[i].pages);
         if (pages != 0 && address - pages < mappings[i].page_bytes)
             return &mappings[i];
     }
@@ -46,7 +46,7 @@ static struct mapping *find(uintptr_t address)
 static bool patch(struct mapping *m)
 {
     atomic_store(&m->torn, true);
-    void *pages = (void *)atomic_load(&m->pages);
+    void *pages = atomic_load(&m->pages);
     return mmap(pages, m->page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
                 0) == pages;
 }
@@ -103,7 +103,7 @@ static enum status map(struct mapping *m, size_t offset, size_t bytes, bool writ
     if (pages == MAP_FAILED)
         return error_set(err, errno == ENOMEM ? STATUS_NO_MEMORY : STATUS_INVALID, "no_memory",
                          "cannot map %zu bytes of shared memory: %s", bytes, strerror(errno));
-    atomic_store(&m->pages, (uintptr_t)pages);
+    atomic_store(&m->pages, pages);
     return STATUS_OK;
 }
 
@@ -132,14 +132,14 @@ void mapping_destroy(struct mapping *m)
 {
     if (m == NULL)
         return;
-    void *pages = (void *)atomic_exchange(&m->pages, 0);
+    void *pages = atomic_exchange(&m->pages, NULL);
     munmap(pages, m->page_bytes);
     give_back(m);
 }
 
 void *mapping_data(const struct mapping *m)
 {
-    return (char *)atomic_load(&m->pages) + m->before;
+    return atomic_load(&m->pages) + m->before;
 }
 
 /* Behind the end of an object its last page is zeros, and no signal tells. */

@@ -73,10 +73,10 @@ static enum status unknown(const char *name, struct error *err)
 
 static enum status shrunk(const struct region *region, struct error *err)
 {
-    return error_set(
-        err, STATUS_INVALID, "out_of_range",
-        "the object %.80s of the shared memory region %.80s has become too small or has no memory; register it again",
-        region->key, region->name);
+    return error_set(err, STATUS_INVALID, "out_of_range",
+                     "the object %.80s of the shared memory region %.80s has become too small or has no "
+                     "memory; register it again",
+                     region->key, region->name);
 }
 
 /* ---- for decoders ---- */
@@ -164,7 +164,10 @@ static bool is_key(const char *key)
            strcmp(key, "/..") != 0;
 }
 
-/* An object as large as the region says; *fd is open, and the caller's, after an error too. */
+/*
+ * An object as large as the region says; *fd is open, and the caller's, after an error too.  What bears the
+ * name may be a FIFO, which is not waited for.
+ */
 static enum status open_object(struct region *region, int *fd, struct error *err)
 {
     struct stat object;
@@ -172,10 +175,10 @@ static enum status open_object(struct region *region, int *fd, struct error *err
     if (!is_key(region->key))
         return error_set(err, STATUS_INVALID, "out_of_range",
                          "key is \"%.80s\"; it must be \"/\" and a name without a slash", region->key);
-    *fd = shm_open(region->key, O_RDWR, 0);
+    *fd = shm_open(region->key, O_RDWR | O_NONBLOCK, 0);
     region->writable = *fd >= 0;
     if (*fd < 0 && errno == EACCES)
-        *fd = shm_open(region->key, O_RDONLY, 0); /* for inputs alone */
+        *fd = shm_open(region->key, O_RDONLY | O_NONBLOCK, 0); /* for inputs alone */
     if (*fd < 0)
         return error_set(err, STATUS_INVALID, "not_found", "cannot open the shared memory object %.80s: %s",
                          region->key, strerror(errno));

@@ -145,6 +145,23 @@ START_TEST(what_may_not_be_written_can_be_read)
 }
 END_TEST
 
+/* One that can only be read would wait for a writer; as above, so that it is tried. */
+START_TEST(a_fifo_is_no_object)
+{
+    char path[80], fifo[72];
+    snprintf(fifo, sizeof fifo, "%s-fifo", key);
+    snprintf(path, sizeof path, "/dev/shm%s", fifo);
+    ck_assert_int_eq(mkfifo(path, 0444), 0);
+    if (geteuid() == 0)
+        ck_assert_int_eq(seteuid(65534), 0);
+    enum status status = add("a", fifo, 0, 1);
+    ck_assert_int_eq(seteuid(getuid()), 0);
+    unlink(path);
+    ck_assert_int_eq(status, STATUS_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.message, "has 0 bytes"));
+}
+END_TEST
+
 START_TEST(a_pinned_region_outlives_its_name)
 {
     struct kserve_pin pin;
@@ -227,6 +244,7 @@ int main(void)
     tcase_add_test(tcase, refuses_places_outside);
     tcase_add_test(tcase, survives_truncation);
     tcase_add_test(tcase, what_may_not_be_written_can_be_read);
+    tcase_add_test(tcase, a_fifo_is_no_object);
     tcase_add_test(tcase, a_pinned_region_outlives_its_name);
     tcase_add_test(tcase, regions_are_few);
     tcase_add_test(tcase, tells_its_regions);

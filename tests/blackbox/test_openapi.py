@@ -2,12 +2,14 @@
 
 import gzip
 import json
+import os
 import re
 import struct
 import tempfile
 import unittest
 
 import server as samplerd
+from kserve import MODEL, outputs_of, post, unpack
 from test_wire import NPY, SAFETENSORS, npy, safetensors
 
 DOCUMENT = json.loads((samplerd.ROOT / "proto" / "openapi.json").read_text())
@@ -15,12 +17,21 @@ METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 HEALTH = ("/livez", "/readyz", "/healthz", "/v2/health/live", "/v2/health/ready")
 ROWS = [[10.0, 8.0, 6.0, 3.0], [0.5, 0.25, 1.0, -2.0]]
 FLOATS = samplerd.pack_rows(ROWS)
+REGIONS = "/v2/systemsharedmemory"
+REGION = REGIONS + "/region/{name}"
+KEY = f"/samplerd-openapi-{os.getpid()}"
+OBJECT = FLOATS + bytes(8)  # in shared memory: logits, and room for their tokens
 
 
 def setUpModule():
     global SERVER
-    SERVER = samplerd.Server()
+    SERVER = samplerd.Server("--system-shared-memory", "on")
     unittest.addModuleCleanup(SERVER.__exit__)
+    with open("/dev/shm" + KEY, "wb") as file:
+        file.write(OBJECT)
+    unittest.addModuleCleanup(os.unlink, "/dev/shm" + KEY)
+    with SERVER.connect() as client:
+        client.request("POST", target(REGION + "/register"), region_body()).sampled()
 
 
 # ---- the document ----
@@ -43,8 +54,28 @@ def operations():
                 yield path, method, item[method]
 
 
+def with_refusal(code):
+    """(path, operation) of what is posted and can be refused so."""
+    return [(path, operation) for path, method, operation in operations()
+            if method == "post" and code in operation["responses"]]
+
+
+def target(path):
+    """The path with a name where it takes one: that of the region that SERVER has."""
+    return path.replace("{name}", "a")
+
+
+def region_body(**members):
+    """What registers the whole object, or another part."""
+    return json.dumps({"key": KEY, "byte_size": len(OBJECT), **members}).encode()
+
+
 def sample_operation():
     return DOCUMENT["paths"]["/sample"]["post"]
+
+
+def infer_operation():
+    return DOCUMENT["paths"][MODEL + "/infer"]["post"]
 
 
 def fields_of(place):
@@ -76,6 +107,7 @@ RULES = {
     "type": lambda value, names: any(is_type(value, name) for name in as_list(names)),
     "enum": lambda value, words: value in words,
     "anyOf": lambda value, choices: any(fits(value, choice) for choice in choices),
+    "oneOf": lambda value, choices: sum(fits(value, choice) for choice in choices) == 1,
     "minimum": lambda value, least: not is_type(value, "number") or value >= least,
     "maximum": lambda value, most: not is_type(value, "number") or value <= most,
     "maxLength": lambda value, most: not isinstance(value, str) or len(value) <= most,
@@ -86,6 +118,8 @@ RULES = {
     "maxItems": lambda value, most: not isinstance(value, list) or len(value) <= most,
     "uniqueItems": lambda value, _: not isinstance(value, list) or len(set(map(str, value))) == len(value),
     "required": lambda value, names: not isinstance(value, dict) or all(name in value for name in names),
+    "dependentRequired": lambda value, rules: not isinstance(value, dict) or all(
+        other in value for name, others in rules.items() if name in value for other in others),
     "properties": lambda value, fields: not isinstance(value, dict) or all(
         fits(value[name], schema) for name, schema in fields.items() if name in value),
 }
@@ -102,6 +136,10 @@ def fits(value, schema):
         elif name not in NOTES and not RULES[name](value, rule):
             return False
     return True
+
+
+def fits_named(value, name):
+    return fits(value, {"$ref": "#/components/schemas/" + name})
 
 
 def some_value(schema):
@@ -168,6 +206,15 @@ class Document(unittest.TestCase):
                     walk(value)
         walk(DOCUMENT)
 
+    def test_names_in_paths(self):
+        """Each is told of, and no other."""
+        for path, _, operation in operations():
+            fields = [field for field in map(resolved, operation.get("parameters", [])) if field["in"] == "path"]
+            self.assertEqual([field["name"] for field in fields], re.findall(r"{(\w+)}", path))
+            for field in fields:
+                self.assertIs(field["required"], True)
+                self.assertTrue(fits(target("{name}"), field["schema"]))
+
     def test_schemes_are_defined(self):
         schemes = DOCUMENT["components"]["securitySchemes"]
         for choice in DOCUMENT["security"]:
@@ -180,7 +227,7 @@ class Operations(Answers):
         for path, method, operation in operations():
             if method == "get":
                 with self.subTest(path=path), SERVER.connect() as client:
-                    self.check(operation, client.request("GET", path), 200)
+                    self.check(operation, client.request("GET", target(path)), 200)
 
     def test_every_example(self):
         for path, method, operation in operations():
@@ -200,7 +247,7 @@ class Operations(Answers):
                 if method in item or method == "head":
                     continue
                 with self.subTest(path=path, method=method), SERVER.connect() as client:
-                    answer = client.request(method.upper(), path)
+                    answer = client.request(method.upper(), target(path))
                     self.assertEqual(answer.status, 405)
                     allowed = re.split(r",\s*", answer.headers["Allow"])
                     self.assertLessEqual({name.upper() for name in METHODS if name in item}, set(allowed))
@@ -212,7 +259,7 @@ class Operations(Answers):
                 with self.subTest(path=path), server.connect() as client:
                     is_open = operation.get("security", DOCUMENT["security"]) == []
                     self.assertEqual(is_open, path in HEALTH)
-                    self.check(operation, client.request(method.upper(), path), 200 if is_open else 401)
+                    self.check(operation, client.request(method.upper(), target(path)), 200 if is_open else 401)
 
 
 def open_with_token():
@@ -286,9 +333,115 @@ class Sample(Answers):
                             ("logits", {"b64": "AAAAAA==", "dtype": "f64", "shape": [1]}), ("junk", 1)):
             with self.subTest(name=name, value=value):
                 request = {"logits": [0.5], name: value}
-                self.assertFalse(fits(request, {"$ref": "#/components/schemas/SampleRequest"}))
+                self.assertFalse(fits_named(request, "SampleRequest"))
                 self.check(sample_operation(), self.sample(json.dumps(request).encode(), samplerd.JSON),
                            422 if value == [None] else 400)
+
+
+class Infer(Answers):
+    LOGITS = {"name": "logits", "datatype": "FP32", "shape": [2, 4]}
+    REGION = {"shared_memory_region": "a", "shared_memory_byte_size": len(FLOATS)}
+    ROOM = {"shared_memory_region": "a", "shared_memory_offset": len(FLOATS), "shared_memory_byte_size": 8}
+
+    def infer(self, members, wanted, status, allowed, data=b""):
+        """Logits with these members for tokens where they are wanted, which the schema allows or not."""
+        entry, outputs = {**self.LOGITS, **members}, [{"name": "token_ids", "parameters": wanted}]
+        self.assertEqual(fits_named({"inputs": [entry], "outputs": outputs}, "InferRequest"), allowed)
+        with SERVER.connect() as client:
+            answer = post(client, [(entry, data)], outputs=outputs)
+        self.check(infer_operation(), answer, status)
+        return answer
+
+    def tokens_of(self, answer):
+        """They are in the answer, or in the region, where none are left."""
+        found, root = outputs_of(answer)
+        self.assertTrue(fits_named(root, "InferAnswer"))
+        if root["outputs"][0].get("parameters") != self.ROOM:
+            return found["token_ids"][2]
+        self.assertNotIn("data", root["outputs"][0])
+        with open("/dev/shm" + KEY, "r+b") as file:
+            file.seek(len(FLOATS))
+            tokens = unpack("INT32", file.read())
+            file.seek(len(FLOATS))
+            file.write(bytes(8))
+        return tokens
+
+    def test_every_place(self):
+        """Logits and tokens in the JSON, behind it and in a region."""
+        for members, data in (({"data": ROWS}, b""), ({"parameters": {"binary_data_size": len(FLOATS)}}, FLOATS),
+                              ({"parameters": self.REGION}, b"")):
+            for wanted in ({"binary_data": False}, {"binary_data": True}, self.ROOM):
+                with self.subTest(members=members, wanted=wanted):
+                    self.assertEqual(self.tokens_of(self.infer(members, wanted, 200, True, data)), [0, 2])
+
+    def check_refused(self, change, allowed):
+        """A place that is changed so is none for logits, nor for tokens."""
+        with self.subTest(change=change):
+            self.infer({"parameters": {**self.REGION, **change}}, {}, 400, allowed)
+            self.infer({"data": ROWS}, {**self.ROOM, **change}, 400, allowed)
+
+    def test_what_no_schema_allows_is_refused(self):
+        for member, value in (("byte_size", None), ("byte_size", 0), ("byte_size", 8.5), ("offset", -1),
+                              ("offset", "0"), ("offset", None), ("region", 7)):
+            self.check_refused({"shared_memory_" + member: value}, False)
+        self.infer({}, {}, 400, False)
+        self.infer({"parameters": {"shared_memory_region": "a"}}, {}, 400, False)
+        self.infer({"data": ROWS}, {"shared_memory_region": "a"}, 400, False)
+
+    def test_what_is_in_no_region_is_refused(self):
+        self.check_refused({"shared_memory_region": "b"}, True)
+        self.check_refused({"shared_memory_offset": len(OBJECT)}, True)
+
+
+class Regions(Answers):
+    """The operations of shared memory, each time with a server that has no region yet."""
+
+    def setUp(self):
+        self.server = samplerd.Server("--system-shared-memory", "on")
+        self.addCleanup(self.server.__exit__)
+
+    def call(self, path, body=None, status=200):
+        """The operation of a path, whose answer is as documented."""
+        [(method, operation)] = DOCUMENT["paths"][path].items()
+        with self.server.connect() as client:
+            answer = client.request(method.upper(), target(path), body)
+        self.check(operation, answer, status)
+        return answer.json()
+
+    def test_each(self):
+        listed = [{"name": "a", "key": KEY, "offset": 8, "byte_size": 16}]
+        for unregister in (REGION + "/unregister", REGIONS + "/unregister"):
+            self.assertEqual(self.call(REGION + "/register", region_body(offset=8, byte_size=16)), {})
+            self.assertEqual(self.call(REGION + "/status"), listed)
+            self.assertEqual(self.call(REGIONS + "/status"), listed)
+            self.assertEqual(self.call(unregister), {})
+            self.assertEqual(self.call(unregister), {})
+            self.assertEqual(self.call(REGIONS + "/status"), [])
+
+    def test_what_no_schema_allows_is_refused(self):
+        bodies = [region_body(**{member: value}) for member, value in (
+            ("key", 7), ("key", "/"), ("key", "logits"), ("key", "/a/b"), ("key", "/a\0"), ("offset", -1),
+            ("offset", None), ("byte_size", 0), ("byte_size", "1"), ("name", "a"))]
+        for body in (*bodies, b"{}", b"[]", json.dumps({"key": KEY}).encode(), b'{"byte_size":1}'):
+            with self.subTest(body=body):
+                self.assertFalse(fits_named(json.loads(body), "RegisterRequest"))
+                self.call(REGION + "/register", body, 400)
+
+    def test_what_cannot_be_registered_is_refused(self):
+        for members in ({"key": KEY + "-no"}, {"offset": 1}, {"byte_size": len(OBJECT) + 1}):
+            with self.subTest(members=members):
+                self.assertTrue(fits_named(json.loads(region_body(**members)), "RegisterRequest"))
+                self.call(REGION + "/register", region_body(**members), 400)
+        self.call(REGION + "/status", status=400)
+        self.call(REGION + "/register", region_body())
+        self.call(REGION + "/register", region_body(), 400)
+
+    def test_off(self):
+        with samplerd.Server() as server, server.connect() as client:
+            for path, method, operation in operations():
+                if path.startswith(REGIONS):
+                    with self.subTest(path=path):
+                        self.check(operation, client.request(method.upper(), target(path)), 404)
 
 
 class Refusals(Answers):
@@ -317,26 +470,25 @@ class Refusals(Answers):
             self.check(sample_operation(), answer, status)
 
     def test_infer(self):
-        path = "/v2/models/sampler/infer"
-        operation = DOCUMENT["paths"][path]["post"]
         for status, body, headers in (
                 (400, b"{", {}),
                 (400, b"{}", {"Inference-Header-Content-Length": "3"}),
                 (415, b"{}", {"Content-Encoding": "gzip"})):
             with self.subTest(status=status), SERVER.connect() as client:
-                self.check(operation, client.request("POST", path, body, samplerd.JSON, **headers), status)
+                answer = client.request("POST", MODEL + "/infer", body, samplerd.JSON, **headers)
+                self.check(infer_operation(), answer, status)
 
     def test_too_large(self):
         with samplerd.Server("--max-body-bytes", "1000") as server:
-            self.check(sample_operation(), self.sample(bytes(1001), samplerd.JSON, server=server), 413)
+            for path, operation in with_refusal("413"):
+                with self.subTest(path=path), server.connect() as client:
+                    self.check(operation, client.request("POST", target(path), bytes(1001), samplerd.JSON), 413)
 
     def test_too_slow(self):
         with samplerd.Server("--body-timeout-ms", "100") as server:
-            for path, _, operation in operations():
-                if "408" not in operation["responses"]:
-                    continue
+            for path, operation in with_refusal("408"):
                 with self.subTest(path=path), server.connect() as client:
-                    client.http.putrequest("POST", path)
+                    client.http.putrequest("POST", target(path))
                     client.http.putheader("Content-Type", samplerd.JSON)
                     client.http.putheader("Content-Length", "10")
                     client.http.endheaders(b"{")
@@ -347,14 +499,15 @@ class Refusals(Answers):
         with samplerd.Server("--max-body-bytes", str(size), "--max-inflight-bytes", str(size)) as server:
             with server.connect() as first:
                 first.http.putrequest("POST", "/sample")
-                first.http.putheader("Content-Type", samplerd.JSON)
-                first.http.putheader("Content-Length", str(size))
-                first.http.endheaders(b"{")
-                for _ in range(100):  # until the first has been noticed
-                    answer = self.sample(bytes(size), samplerd.RAW, f"?vocab_size={size // 4}", server=server)
-                    if answer.status != 200:
-                        break
-                self.check(sample_operation(), answer, 503)
+                for name, value in (("Content-Type", samplerd.JSON), ("Content-Length", str(size)),
+                                    ("Expect", "100-continue")):
+                    first.http.putheader(name, value)
+                first.http.endheaders()
+                self.assertIn(b"100 Continue", first.http.sock.recv(100))  # all the room is its own
+                for path, operation in with_refusal("503"):
+                    with self.subTest(path=path), server.connect() as client:
+                        answer = client.request("POST", target(path), b"{}", samplerd.JSON)
+                        self.check(operation, answer, 503)
 
     def test_metrics_elsewhere(self):
         with samplerd.Server("--admin-listen", "127.0.0.1:0") as server, server.connect() as client:
