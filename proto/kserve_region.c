@@ -2,18 +2,32 @@
 
 #include "proto/json_reader.h"
 
+#include <stdbool.h>
 #include <string.h>
+
+enum { KEY, OFFSET, BYTE_SIZE, MEMBERS };
+
+static const char *const members[MEMBERS] = {"key", "offset", "byte_size"};
+
+struct reading {
+    struct kserve_region *region;
+    bool seen[MEMBERS];
+};
 
 static enum status read_member(struct json_reader *r, const char *key, void *out)
 {
-    struct kserve_region *region = out;
-    if (strcmp(key, "key") == 0)
-        return json_reader_string(r, &region->key);
-    if (strcmp(key, "offset") == 0)
-        return json_reader_size(r, &region->offset);
-    if (strcmp(key, "byte_size") == 0)
-        return json_reader_size(r, &region->byte_size);
-    return json_reader_fail(r, "it has key, offset and byte_size and nothing else;");
+    struct reading *reading = out;
+    size_t i = 0;
+    while (i < MEMBERS && strcmp(members[i], key) != 0)
+        i++;
+    if (i == MEMBERS)
+        return json_reader_fail(r, "it has key, offset and byte_size and nothing else;");
+    if (reading->seen[i])
+        return json_reader_fail(r, "a name comes twice");
+    reading->seen[i] = true;
+    return i == KEY
+               ? json_reader_string(r, &reading->region->key)
+               : json_reader_size(r, i == OFFSET ? &reading->region->offset : &reading->region->byte_size);
 }
 
 enum status kserve_region_decode(const char *body, size_t length, char *texts, struct kserve_region *out,
@@ -28,7 +42,7 @@ enum status kserve_region_decode(const char *body, size_t length, char *texts, s
     *out = (struct kserve_region){0};
     if (json_reader_peek(&r) != '{')
         return json_reader_fail(&r, "the request is no JSON object");
-    if (json_reader_object(&r, out, read_member) != STATUS_OK)
+    if (json_reader_object(&r, &(struct reading){.region = out}, read_member) != STATUS_OK)
         return err->status;
     json_reader_peek(&r);
     if (r.scan.p != r.scan.end)

@@ -57,7 +57,7 @@ static cJSON *responses_of(size_t i)
     operation_add_refusals(responses, "401", error);
     operation_add_error(responses, "404", "system_shared_memory is off", error);
     if (strcmp(operations[i].method, "post") == 0)
-        operation_add_refusals(responses, "408 413 503", error);
+        operation_add_refusals(responses, "408 413 415 503", error);
     return responses;
 }
 

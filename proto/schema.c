@@ -336,6 +336,7 @@ cJSON *schema_infer_request(void)
     cJSON_AddItemToObject(fields, "inputs", schema_list_of(tensor_schema(input_names(), "anyOf")));
     cJSON_AddItemToObject(fields, "outputs", schema_list_of(output_schema()));
     cJSON_AddItemToObject(schema, "required", cJSON_CreateStringArray(names, 1));
+    cJSON_AddFalseToObject(schema, "additionalProperties");
     return schema;
 }
 

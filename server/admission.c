@@ -180,10 +180,10 @@ enum status admission_judge(struct call *call, const char *url, const char *meth
                          call->route->path, call->route->allow, method);
     if (!call->takes_body)
         return STATUS_OK;
-    if (!call->sample)
-        return judge_length(call);
-    if (judge_coding(call) != STATUS_OK || judge_media(call) != STATUS_OK ||
-        judge_accept(call) != STATUS_OK || judge_timeout(call) != STATUS_OK)
+    if (judge_coding(call) != STATUS_OK)
+        return err->status;
+    if (call->sample && (judge_media(call) != STATUS_OK || judge_accept(call) != STATUS_OK ||
+                         judge_timeout(call) != STATUS_OK))
         return err->status;
     return judge_length(call);
 }

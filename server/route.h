@@ -15,12 +15,11 @@ enum route_reach {
 
 /* What is at a path. */
 struct route {
-    const char *path;  /* in which * stands for a part without a slash */
-    const char *allow; /* methods, as in the Allow header */
-    enum MHD_Result (*page)(
-        struct call *call); /* queues a page for GET and HEAD; NULL for what samples, which is POST */
-    unsigned reach;         /* of enum route_reach */
-    bool kserve;            /* of page NULL: an infer request, whatever its Content-Type */
+    const char *path;                           /* in which * stands for a part without a slash */
+    const char *allow;                          /* methods, as in the Allow header */
+    enum MHD_Result (*page)(struct call *call); /* queues the answer; NULL for what samples, which is POST */
+    unsigned reach;                             /* of enum route_reach */
+    bool kserve; /* of page NULL: an infer request, whatever its Content-Type */
 };
 
 #endif

@@ -254,16 +254,28 @@ void shm_unregister(struct shm *shm, const char *name)
 
 /* ---- status ---- */
 
-static void put_string(FILE *out, const char *text)
+static bool put_string(FILE *out, const char *text)
 {
     size_t length = strlen(text);
     char *escaped = malloc(6 * length + 2);
     if (escaped == NULL)
-        return;
+        return false;
     struct writer w = {escaped};
     writer_string(&w, text, length);
     fwrite(escaped, 1, (size_t)(w.p - escaped), out);
     free(escaped);
+    return true;
+}
+
+static enum status put_region(FILE *out, const struct region *r, struct error *err)
+{
+    fputs("{\"name\":", out);
+    bool whole = put_string(out, r->name);
+    fputs(",\"key\":", out);
+    whole = whole && put_string(out, r->key);
+    fprintf(out, ",\"offset\":%zu,\"byte_size\":%zu}", r->offset, r->byte_size);
+    return whole ? STATUS_OK
+                 : error_set(err, STATUS_NO_MEMORY, "no_memory", "cannot allocate the status of a region");
 }
 
 enum status shm_write_status(struct shm *shm, const char *name, FILE *out, struct error *err)
@@ -272,18 +284,16 @@ enum status shm_write_status(struct shm *shm, const char *name, FILE *out, struc
     pthread_mutex_lock(&shm->mutex);
     if (name != NULL && find(shm, name) == shm->count)
         status = unknown(name, err);
-    const char *comma = "";
+    bool first = true;
     fputc('[', out);
-    for (size_t i = 0; i < shm->count; i++) {
+    for (size_t i = 0; i < shm->count && status == STATUS_OK; i++) {
         const struct region *r = shm->regions[i];
         if (name != NULL && strcmp(r->name, name) != 0)
             continue;
-        fprintf(out, "%s{\"name\":", comma);
-        put_string(out, r->name);
-        fputs(",\"key\":", out);
-        put_string(out, r->key);
-        fprintf(out, ",\"offset\":%zu,\"byte_size\":%zu}", r->offset, r->byte_size);
-        comma = ",";
+        if (!first)
+            fputc(',', out);
+        first = false;
+        status = put_region(out, r, err);
     }
     fputc(']', out);
     pthread_mutex_unlock(&shm->mutex);

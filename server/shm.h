@@ -36,7 +36,8 @@ enum status shm_register(struct shm *shm, const char *name, const struct kserve_
 /* Forget a region, or all for NULL; a name that is not there is no error.  What is in use ends first. */
 void shm_unregister(struct shm *shm, const char *name);
 
-/* Write the regions, or the one of this name, as a JSON array.  Errors: STATUS_INVALID when it is unknown. */
+/* Write the regions, or the one of this name, as a JSON array.  Errors: STATUS_INVALID when it is unknown,
+ * STATUS_NO_MEMORY. */
 enum status shm_write_status(struct shm *shm, const char *name, FILE *out, struct error *err);
 
 /* What decoders read from. */

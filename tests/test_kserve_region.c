@@ -21,6 +21,7 @@ static const struct {
     {"{\"key\":\"/a\",\"byte_size\":1.5}", NULL, 0, 0, "not valid JSON"},
     {"{\"key\":\"/a\",\"byte_size\":18446744073709551616}", NULL, 0, 0, "a number that is too large"},
     {"{\"key\":\"/a\",\"size\":1}", NULL, 0, 0, "key, offset and byte_size and nothing else"},
+    {"{\"key\":\"/a\",\"byte_size\":1,\"key\":\"/b\"}", NULL, 0, 0, "a name comes twice"},
     {"{\"key\":\"/a\",\"byte_size\":1}{", NULL, 0, 0, "more text after the object"},
 };
 

@@ -400,11 +400,11 @@ class Regions(Answers):
         self.server = samplerd.Server("--system-shared-memory", "on")
         self.addCleanup(self.server.__exit__)
 
-    def call(self, path, body=None, status=200):
+    def call(self, path, body=None, status=200, **headers):
         """The operation of a path, whose answer is as documented."""
         [(method, operation)] = DOCUMENT["paths"][path].items()
         with self.server.connect() as client:
-            answer = client.request(method.upper(), target(path), body)
+            answer = client.request(method.upper(), target(path), body, **headers)
         self.check(operation, answer, status)
         return answer.json()
 
@@ -433,6 +433,7 @@ class Regions(Answers):
                 self.assertTrue(fits_named(json.loads(region_body(**members)), "RegisterRequest"))
                 self.call(REGION + "/register", region_body(**members), 400)
         self.call(REGION + "/status", status=400)
+        self.call(REGION + "/register", region_body(), 415, Content_Encoding="gzip")
         self.call(REGION + "/register", region_body())
         self.call(REGION + "/register", region_body(), 400)
 
