@@ -34,8 +34,7 @@ struct mixed_row {
 enum status mix_row(const struct sample_request *request, size_t row, const struct kernels *kernels,
                     struct arena *scratch, struct mixed_row *out, struct error *err);
 
-/* Whether the bias is to blame for a row that cannot be sampled.  Errors: as rowcheck_values() (rowcheck.h).
- */
+/* Whether the bias is to blame for a row that cannot be sampled.  Errors: as rowcheck_values(). */
 enum status mix_check_bias(const struct sample_request *request, size_t row, struct error *err);
 
 /* Keep BLAS on the thread that calls it.  Once, before the first mix_row. */

@@ -54,8 +54,7 @@ struct sample_request {
     const void *logits; /* [num_stacks, batch_size, vocab_size] row-major; -INFINITY masks a token */
     enum dtype dtype;   /* of logits, which are widened exactly */
 
-    /* another process may write to the logits at any time: each is read once, into the sampler's own memory
-     */
+    /* another process may write to them at any time: the sampler reads each once, into its own memory */
     bool logits_are_shared;
 
     size_t num_stacks; /* 1 unless mix is given */

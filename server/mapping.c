@@ -41,8 +41,7 @@ static struct mapping *find(uintptr_t address)
     return NULL;
 }
 
-/* mmap() is a system call and no more, so it may be called here.  Threads that meet here do the same twice.
- */
+/* mmap() is a system call and no more, so it may be called here.  Who meets here does the same twice. */
 static bool patch(struct mapping *m)
 {
     atomic_store(&m->torn, true);
