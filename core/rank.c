@@ -167,7 +167,7 @@ static size_t collect_from_lanes(const float *z, size_t n, const int *live, size
     return found;
 }
 
-#define FEW_LIVE 12 /* lanes: more of them cost as much as the whole block in order */
+#define FEW_LIVE 6 /* lanes: more of them cost as much as the whole block in order */
 
 size_t rank_collect(const struct kernels *kernels, const float *z, const float *lanes, size_t n, float cut,
                     int32_t *ids)

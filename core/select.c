@@ -42,22 +42,43 @@ static bool is_large(const struct support *s, size_t count)
     return s->n > 4096 && count > s->n / 8;
 }
 
-/* Keep what is not behind the cut: in a list of its own, or in place where that would be nearly as long as
- * the row. */
-static void keep_to(struct support *s, struct cut cut, const struct tools *t)
+/* Positions in a support, ascending: all that reach some value. */
+struct reach {
+    int32_t *positions; /* [count]; has room for all of the support */
+    size_t count;       /* 0: not known */
+};
+
+static size_t count_reaching(const struct support *s, const struct reach *reach, float value)
 {
-    if (is_large(s, t->kernels->count_above(s->z, NULL, s->n, cut.value, NULL))) {
+    size_t count = 0;
+    for (size_t i = 0; i < reach->count; i++)
+        count += s->z[reach->positions[i]] >= value;
+    return count;
+}
+
+/*
+ * Keep what is not behind the cut: in a list of its own, or in place where that would be nearly as long as
+ * the row.
+ *
+ *   reach  of the cut's value or a lower one, if it is known; its list becomes what is kept
+ */
+static void keep_to(struct support *s, struct cut cut, struct reach reach, const struct tools *t)
+{
+    bool known = reach.count > 0;
+    if (is_large(s, known ? count_reaching(s, &reach, cut.value)
+                          : t->kernels->count_above(s->z, NULL, s->n, cut.value, NULL))) {
         support_mask(s, cut.value, cut.last, t->scratch);
         return;
     }
-    int32_t *positions = lend(t, s->n, sizeof *positions);
-    size_t reach = rank_collect(t->kernels, s->z, s->lanes, s->n, cut.value, positions), count = 0;
-    for (size_t i = 0; i < reach; i++) {
-        int32_t at = positions[i];
-        positions[count] = at;
-        count += s->z[at] > cut.value || at <= cut.last;
+    if (!known)
+        reach.count = rank_collect(t->kernels, s->z, s->lanes, s->n, cut.value, reach.positions);
+    size_t count = 0;
+    for (size_t i = 0; i < reach.count; i++) {
+        int32_t at = reach.positions[i];
+        reach.positions[count] = at;
+        count += s->z[at] > cut.value || (s->z[at] == cut.value && at <= cut.last);
     }
-    support_keep(s, positions, count, t->scratch);
+    support_keep(s, reach.positions, count, t->scratch);
 }
 
 void select_top_k(struct support *s, size_t k, const struct kernels *kernels, struct arena *scratch)
@@ -67,12 +88,12 @@ void select_top_k(struct support *s, size_t k, const struct kernels *kernels, st
         return;
     struct tools t = {kernels, scratch};
     const float *lanes = support_lanes(s, kernels, scratch);
+    int32_t *positions = lend(&t, s->n, sizeof *positions);
     if (is_large(s, k)) {
         float value = rank_kth_largest(kernels, s->z, lanes, s->n, k, scratch);
-        keep_to(s, (struct cut){value, INT32_MAX}, &t);
+        keep_to(s, (struct cut){value, INT32_MAX}, (struct reach){positions, 0}, &t);
         return;
     }
-    int32_t *positions = lend(&t, s->n, sizeof *positions);
     size_t count = rank_top(kernels, s->z, lanes, s->n, k, positions, scratch);
     support_keep(s, positions, count, scratch);
 }
@@ -150,11 +171,12 @@ struct bounds {
 };
 
 /*
- * Look at the tokens above the 64th, 256th, 1024th ... largest lane maximum until their mass passes target.
- * Returns false when that would be too many: most of a row may tie with its maxima.
+ * Look at the tokens above the 64th, 256th, 1024th ... largest lane maximum until their mass passes target;
+ * they are left in reach.  Returns false when that would be too many: most of a row may tie with its maxima.
  */
 static bool cut_by_falling_threshold(struct support *s, double target, struct weight_scale scale,
-                                     const struct tools *t, struct bounds *bounds, struct cut *cut)
+                                     const struct tools *t, struct bounds *bounds, struct reach *reach,
+                                     struct cut *cut)
 {
     const float *lanes = s->lanes;
     size_t num_lanes = kernels_blocks(s->n) * KERNELS_LANES;
@@ -163,16 +185,16 @@ static bool cut_by_falling_threshold(struct support *s, double target, struct we
     for (size_t k = KERNELS_LANES; k <= num_lanes / 2 && !enough && !too_many; k *= 4) {
         size_t mark = arena_mark(t->scratch);
         bounds->low = rank_kth_of(t->kernels, lanes, num_lanes, k, t->scratch);
-        int32_t *positions = lend(t, s->n, sizeof *positions);
-        size_t n = rank_collect(t->kernels, s->z, lanes, s->n, bounds->low, positions);
+        size_t n = rank_collect(t->kernels, s->z, lanes, s->n, bounds->low, reach->positions);
         too_many = n > 16 * k;
         if (!too_many) {
-            struct part above = part_of(s, positions, n, scale, t);
+            struct part above = part_of(s, reach->positions, n, scale, t);
             enough = part_mass(&above) > target;
             if (enough)
                 *cut = walk_to(&above, 0.0, target, NULL, t);
             else
                 bounds->high = bounds->low;
+            reach->count = enough ? n : 0;
         }
         arena_release(t->scratch, mark);
     }
@@ -218,7 +240,9 @@ static struct cut cut_by_halving(const struct support *s, double target, const s
     return walk_to(&between, b.above, target, b.count_above == 0 ? NULL : &before, t);
 }
 
-static struct cut find_cut(struct support *s, double top_p, struct weight_scale scale, const struct tools *t)
+/* reach has room for all positions; those above the cut are left there where they were found on the way. */
+static struct cut find_cut(struct support *s, double top_p, struct weight_scale scale, struct reach *reach,
+                           const struct tools *t)
 {
     if (s->n <= SORT_AT_ONCE)
         return cut_by_sorting(s, top_p, scale, t);
@@ -226,7 +250,7 @@ static struct cut find_cut(struct support *s, double top_p, struct weight_scale 
     double target = top_p * t->kernels->sum_weights(s->z, s->n, scale, block_sums);
     struct bounds bounds;
     struct cut cut;
-    if (cut_by_falling_threshold(s, target, scale, t, &bounds, &cut))
+    if (cut_by_falling_threshold(s, target, scale, t, &bounds, reach, &cut))
         return cut;
     return cut_by_halving(s, target, &bounds, scale, t);
 }
@@ -236,8 +260,9 @@ void select_top_p(struct support *s, double top_p, struct weight_scale scale, co
 {
     struct tools t = {kernels, scratch};
     support_lanes(s, kernels, scratch);
+    struct reach reach = {lend(&t, s->n, sizeof *reach.positions), 0};
     size_t mark = arena_mark(scratch);
-    struct cut cut = find_cut(s, top_p, scale, &t);
+    struct cut cut = find_cut(s, top_p, scale, &reach, &t);
     arena_release(scratch, mark);
-    keep_to(s, cut, &t);
+    keep_to(s, cut, reach, &t);
 }
