@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 struct mapping {
@@ -41,13 +42,25 @@ static struct mapping *find(uintptr_t address)
     return NULL;
 }
 
-/* mmap() is a system call and no more, so it may be called here.  Who meets here does the same twice. */
+/*
+ * The system call itself, which is all that may be done in a handler; a sanitizer's mmap() is more, and would
+ * take the new pages for something that others must not read meanwhile.
+ */
+static bool map_zeros(char *at, size_t bytes)
+{
+    const int access = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+#if defined(__x86_64__) || defined(__aarch64__)
+    return syscall(SYS_mmap, at, bytes, access, flags, -1, 0L) == (long)(uintptr_t)at;
+#else
+    return mmap(at, bytes, access, flags, -1, 0) == at;
+#endif
+}
+
+/* Who meets here does the same twice. */
 static bool patch(struct mapping *m)
 {
     atomic_store(&m->torn, true);
-    void *pages = atomic_load(&m->pages);
-    return mmap(pages, m->page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
-                0) == pages;
+    return map_zeros(atomic_load(&m->pages), m->page_bytes);
 }
 
 static void on_missing_page(int signal_number, siginfo_t *info, void *context)
