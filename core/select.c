@@ -76,7 +76,7 @@ static void keep_to(struct support *s, struct cut cut, struct reach reach, const
     for (size_t i = 0; i < reach.count; i++) {
         int32_t at = reach.positions[i];
         reach.positions[count] = at;
-        count += s->z[at] > cut.value || (s->z[at] == cut.value && at <= cut.last);
+        count += s->z[at] > cut.value || (at <= cut.last && s->z[at] == cut.value);
     }
     support_keep(s, reach.positions, count, t->scratch);
 }
