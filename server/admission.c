@@ -33,6 +33,14 @@ static const struct {
     {"application/x-safetensors", MEDIA_SAFETENSORS},
 };
 
+/* A header's whole number, ULLONG_MAX where it is too large; false when it is none. */
+static bool read_whole(const char *text, unsigned long long *out)
+{
+    size_t digits = strspn(text, "0123456789");
+    *out = strtoull(text, NULL, 10);
+    return digits > 0 && text[digits] == '\0';
+}
+
 /* How much of an infer request is JSON, behind which tensors follow as bytes. */
 static enum status judge_header_length(struct call *call)
 {
@@ -40,10 +48,8 @@ static enum status judge_header_length(struct call *call)
     call->x.header_length = KSERVE_ALL_JSON;
     if (text == NULL)
         return STATUS_OK;
-    size_t digits = strspn(text, "0123456789");
-    errno = 0;
-    unsigned long long bytes = strtoull(text, NULL, 10);
-    if (digits == 0 || text[digits] != '\0' || errno != 0 || bytes >= SIZE_MAX)
+    unsigned long long bytes;
+    if (!read_whole(text, &bytes) || bytes >= SIZE_MAX)
         return error_set(&call->x.error, STATUS_INVALID, "out_of_range",
                          ADMISSION_KSERVE_HEADER " is \"%.40s\"; it must be the bytes of the JSON", text);
     call->x.header_length = (size_t)bytes;
@@ -136,9 +142,8 @@ static enum status judge_timeout(struct call *call)
     const char *text = header(call->connection, ADMISSION_TIMEOUT_HEADER);
     if (text == NULL)
         return STATUS_OK;
-    size_t digits = strspn(text, "0123456789");
-    unsigned long long ms = strtoull(text, NULL, 10); /* too large a number is ULLONG_MAX */
-    if (digits == 0 || text[digits] != '\0' || ms == 0) {
+    unsigned long long ms;
+    if (!read_whole(text, &ms) || ms == 0) {
         error_set(&call->x.error, STATUS_INVALID, "out_of_range",
                   ADMISSION_TIMEOUT_HEADER " is \"%.40s\"; it must be a whole number of milliseconds from 1",
                   text);

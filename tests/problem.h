@@ -6,6 +6,7 @@
  * anything.  The functions take the bytes in the order in which they stand.
  */
 
+#include "core/bits.h"
 #include "core/request.h"
 
 #include <float.h>
@@ -42,19 +43,10 @@ static inline uint64_t problem_take(struct problem_input *in, unsigned bytes)
     return word;
 }
 
-static inline float problem_float_of(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 /* The finite double whose upper half this is. */
 static inline double problem_double_of(uint32_t bits)
 {
-    uint64_t word = (uint64_t)bits << 32;
-    double x;
-    memcpy(&x, &word, sizeof x);
+    double x = bits_to_double((uint64_t)bits << 32);
     return isfinite(x) ? x : copysign(DBL_MAX, x);
 }
 
@@ -170,9 +162,9 @@ static inline float problem_next_logit(struct problem_maker *m, size_t i)
                                       10.0f,   0x1.4p3f, 1e30f,   0.5f};
     switch (m->making) {
     case PROBLEM_MAKING_BITS:
-        return problem_float_of(problem_word_at(m, i, 4));
+        return bits_to_float(problem_word_at(m, i, 4));
     case PROBLEM_MAKING_UPPER_BITS:
-        return problem_float_of(problem_word_at(m, i, 2) << 16);
+        return bits_to_float(problem_word_at(m, i, 2) << 16);
     case PROBLEM_MAKING_PALETTE:
         return palette[problem_word_at(m, i, 1) & 15] + (float)(problem_word_at(m, i, 1) >> 4) * 0.125f;
     case PROBLEM_MAKING_NORMAL:
@@ -186,7 +178,7 @@ static inline float problem_as_clean(const struct problem_maker *m, float x)
 {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
-    return m->dirty || x < INFINITY ? x : problem_float_of(bits & 0xbfffffff);
+    return m->dirty || x < INFINITY ? x : bits_to_float(bits & 0xbfffffff);
 }
 
 static inline void problem_fill(struct problem_maker *m, float *z, size_t n)
@@ -198,7 +190,7 @@ static inline void problem_fill(struct problem_maker *m, float *z, size_t n)
     struct problem_input poked = m->in;
     while (poked.at < poked.end) {
         size_t i = problem_take(&poked, 3) % n;
-        z[i] = problem_as_clean(m, problem_float_of((uint32_t)problem_take(&poked, 2) << 16));
+        z[i] = problem_as_clean(m, bits_to_float((uint32_t)problem_take(&poked, 2) << 16));
     }
 }
 
@@ -240,7 +232,7 @@ static inline void problem_narrow(struct problem *p, size_t n)
         memcpy(&bits, &p->wide[i], sizeof bits);
         bool half = p->request.dtype == DTYPE_F16;
         narrow[i] = half ? problem_half_of(p->wide[i]) : (uint16_t)(bits >> 16);
-        p->wide[i] = half ? problem_half_value(narrow[i]) : problem_float_of((uint32_t)narrow[i] << 16);
+        p->wide[i] = half ? problem_half_value(narrow[i]) : bits_to_float((uint32_t)narrow[i] << 16);
     }
 }
 
@@ -270,8 +262,8 @@ static inline void problem_read_logits(struct problem *p, struct problem_input *
     struct problem_maker m = {.making = (form & 0x7f) % PROBLEM_MAKINGS, .dirty = form >> 7};
     if (m.making >= PROBLEM_MAKING_NORMAL) {
         m.state = problem_take(in, 2);
-        m.base = problem_float_of((uint32_t)problem_take(in, 2) << 16);
-        m.step = problem_float_of((uint32_t)problem_take(in, 2) << 16);
+        m.base = bits_to_float((uint32_t)problem_take(in, 2) << 16);
+        m.step = bits_to_float((uint32_t)problem_take(in, 2) << 16);
     }
     m.in = *in;
     p->wide = malloc(n * sizeof *p->wide);
@@ -296,7 +288,7 @@ static inline void problem_init(struct problem *p, const uint8_t *data, size_t s
     r->n = problem_take_count(in);
     r->top_candidates = problem_take_count(in) - 1;
     for (size_t m = 0; m < r->num_stacks; m++) {
-        float weight = problem_float_of((uint32_t)problem_take(in, 2) << 16);
+        float weight = bits_to_float((uint32_t)problem_take(in, 2) << 16);
         p->mix[m] = isfinite(weight) ? weight : 1.0f;
     }
     unsigned form = (unsigned)problem_take(in, 1), dtype = form >> 1 & 3;

@@ -9,9 +9,8 @@ import unittest
 
 import kserve
 import server as samplerd
-from forms import FORMS, PACK, shape_of
+from forms import FORMS, pack, shape_of
 
-MASKED = float("-inf")
 KSERVE_DTYPES = {"f32": "FP32", "f16": "FP16", "bf16": "BF16"}
 
 
@@ -37,13 +36,9 @@ def logits_entry(rows, dtype, parameters):
     return {"name": "logits", "datatype": KSERVE_DTYPES[dtype], "shape": shape_of(rows), "parameters": parameters}
 
 
-def packed(rows, dtype):
-    return PACK[dtype]([MASKED if x is None else x for row in rows for x in row])
-
-
 def kserve_binary(dtype):
     def form(rows, fields, region):
-        data = packed(rows, dtype)
+        data = pack(rows, dtype)
         return field_tensors(fields, True) + [(logits_entry(rows, dtype, {"binary_data_size": len(data)}), data)]
     return form
 
@@ -51,7 +46,7 @@ def kserve_binary(dtype):
 def kserve_shared(dtype, offset):
     """Logits in shared memory, at an offset where they may lie unaligned."""
     def form(rows, fields, region):
-        data = packed(rows, dtype)
+        data = pack(rows, dtype)
         region.write(offset, data)
         place = {"shared_memory_region": region.name, "shared_memory_offset": offset,
                  "shared_memory_byte_size": len(data)}
