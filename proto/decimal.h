@@ -1,9 +1,10 @@
 #ifndef PROTO_DECIMAL_H
 #define PROTO_DECIMAL_H
 
+#include "core/bits.h"
+
 #include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 
 /*
  * One JSON number, taken apart and rounded: any length, any exponent, no locale, no allocation.
@@ -61,8 +62,7 @@ static inline bool decimal_round(uint64_t mantissa, int64_t exponent, float *out
 {
     const uint64_t mask = (UINT64_C(1) << 29) - 1, midpoint = UINT64_C(1) << 28, margin = 8;
     double product = (double)(int64_t)mantissa * decimal_power[exponent + DECIMAL_POWER_LIMIT];
-    uint64_t bits;
-    memcpy(&bits, &product, sizeof bits);
+    uint64_t bits = bits_of_double(product);
     *out = (float)product;
     return (bits & mask) - (midpoint - margin) > 2 * margin;
 }
