@@ -38,12 +38,13 @@ PROTO_LIBS  = $(call pkg,--libs libcjson nettle)
 SERVER_LIBS = $(call pkg,--libs libmicrohttpd gnutls nettle inih)
 CHECK_LIBS  = $(call pkg,--libs check libcjson)
 
-KERNEL_SOURCE := core/kernels_table.c
-KERNEL_OBJS   := $(TABLES:%=$(BUILD)/core/kernels_%.o)
+KERNEL_SOURCE := core/kernels/kernels_table.c
+KERNEL_OBJS   := $(TABLES:%=$(BUILD)/core/kernels/kernels_%.o)
+sources        = $(sort $(wildcard $(1)/*.c $(1)/*/*.c))
 objects        = $(patsubst %.c,$(BUILD)/%.o,$(1))
-CORE_OBJS     := $(call objects,$(filter-out $(KERNEL_SOURCE),$(wildcard core/*.c))) $(KERNEL_OBJS)
-PROTO_OBJS    := $(call objects,$(wildcard proto/*.c))
-SERVER_OBJS   := $(call objects,$(filter-out server/main.c,$(wildcard server/*.c)))
+CORE_OBJS     := $(call objects,$(filter-out $(KERNEL_SOURCE),$(call sources,core))) $(KERNEL_OBJS)
+PROTO_OBJS    := $(call objects,$(call sources,proto))
+SERVER_OBJS   := $(call objects,$(filter-out server/main.c,$(call sources,server)))
 TESTS         := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 OBJS          := $(CORE_OBJS) $(PROTO_OBJS) $(SERVER_OBJS) $(BUILD)/server/main.o $(TESTS:%=%.o)
 
@@ -67,7 +68,7 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(COMPILE) -c -o $@ $<
 
-$(KERNEL_OBJS): $(BUILD)/core/kernels_%.o: $(KERNEL_SOURCE)
+$(KERNEL_OBJS): $(BUILD)/core/kernels/kernels_%.o: $(KERNEL_SOURCE)
 	@mkdir -p $(@D)
 	$(COMPILE) $(ISA_$*) -DKERNELS_TABLE=kernels_$* -DKERNELS_NAME='"$*"' -c -o $@ $<
 
@@ -75,8 +76,9 @@ $(KERNEL_OBJS): $(BUILD)/core/kernels_%.o: $(KERNEL_SOURCE)
 $(OBJS): | $(filter deps,$(MAKECMDGOALS))
 
 # A test links what its module may use, and nothing above it: core/ alone, proto/ on top, or all.
-CORE_TESTS   := $(filter $(patsubst core/%.c,$(BUILD)/tests/test_%,$(wildcard core/*.c)),$(TESTS))
-PROTO_TESTS  := $(filter $(patsubst proto/%.c,$(BUILD)/tests/test_%,$(wildcard proto/*.c)),$(TESTS))
+tests_of      = $(filter $(patsubst %.c,$(BUILD)/tests/test_%,$(notdir $(call sources,$(1)))),$(TESTS))
+CORE_TESTS   := $(call tests_of,core)
+PROTO_TESTS  := $(call tests_of,proto)
 SERVER_TESTS := $(filter-out $(CORE_TESTS) $(PROTO_TESTS),$(TESTS))
 $(CORE_TESTS): %: %.o $(BUILD)/libcore.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(CHECK_LIBS) $(CORE_LIBS)
@@ -115,16 +117,16 @@ asan:
 tsan:
 	$(MAKE) test BUILD=build/tsan CFLAGS="-O1 -g -fsanitize=thread"
 
-C_FILES := $(wildcard core/*.c proto/*.c server/*.c)
+C_FILES := $(foreach room,core proto server,$(call sources,$(room)))
 lint:
 	clang-tidy --quiet $(C_FILES) -- -std=c11 -D_GNU_SOURCE -DSAMPLERD_VERSION='"$(VERSION)"' -I. $(PKG_CFLAGS) \
 	    -DKERNELS_TABLE=kernels_generic -DKERNELS_NAME='"generic"'
 	cppcheck --quiet --error-exitcode=1 --std=c11 --inline-suppr --enable=warning,performance,portability \
 	    --suppress=missingIncludeSystem -I. -D__x86_64__ -DKERNELS_TABLE=kernels_generic -DKERNELS_NAME='"generic"' \
 	    -DSAMPLERD_VERSION='""' $(C_FILES)
-	clang-format --dry-run --Werror $(wildcard */*.[ch])
+	clang-format --dry-run --Werror $(wildcard */*.[ch] */*/*.[ch])
 format:
-	clang-format -i $(wildcard */*.[ch])
+	clang-format -i $(wildcard */*.[ch] */*/*.[ch])
 
 # The unit files name the program where it is installed.
 UNIT_DIR = $(PREFIX)/lib/systemd/system

@@ -1,6 +1,6 @@
 #include "bench/baseline.h"
 
-#include "core/rng.h"
+#include "core/row/rng.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 
 #include "bench/load.h"
 #include "bench/rows.h"
-#include "core/cpus.h"
+#include "core/base/cpus.h"
 
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
 #include "bench/samplerd_bench.h"
 
 #include "bench/timing.h"
-#include "proto/numbers.h"
+#include "proto/numbers/numbers.h"
 #ifdef HAVE_SIMDJSON
 #include "bench/simdjson_baseline.h"
 #endif

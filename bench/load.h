@@ -3,7 +3,7 @@
 
 #include "bench/cases.h"
 #include "bench/timing.h"
-#include "core/kernels.h"
+#include "core/kernels/kernels.h"
 
 /*
  * The same batch sampled again and again, each time at another offset.  One contestant is the thread that

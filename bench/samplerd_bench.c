@@ -5,7 +5,7 @@
 #include "bench/samplerd_bench.h"
 
 #include "bench/timing.h"
-#include "core/mix.h"
+#include "core/row/mix.h"
 
 #include <getopt.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #define BENCH_SAMPLERD_BENCH_H
 
 #include "bench/output.h"
-#include "core/kernels.h"
+#include "core/kernels/kernels.h"
 
 /* What the command line asked for, and where measurements go. */
 struct bench_options {

@@ -1,6 +1,6 @@
 #include "core/pool.h"
 
-#include "core/thread.h"
+#include "core/base/thread.h"
 
 #include <assert.h>
 #include <pthread.h>

@@ -1,12 +1,12 @@
 #include "core/sampler.h"
 
-#include "core/candidates.h"
-#include "core/draw.h"
-#include "core/mix.h"
-#include "core/report.h"
-#include "core/rng.h"
-#include "core/rowcheck.h"
-#include "core/select.h"
+#include "core/row/candidates.h"
+#include "core/row/distribution.h"
+#include "core/row/draw.h"
+#include "core/row/mix.h"
+#include "core/row/rng.h"
+#include "core/row/rowcheck.h"
+#include "core/row/select.h"
 
 #include <assert.h>
 #include <math.h>
@@ -30,7 +30,7 @@ enum status sampler_reserve(struct sampler *sampler, const struct sample_request
      * row */
     size_t n = request->vocab_size;
     size_t bytes = (mix_needed(request) ? mix_scratch_bytes(request) : 0) + 2 * select_scratch_bytes(n) +
-                   draw_scratch_bytes(n) + 2 * report_scratch_bytes(n) + request->n * sizeof(float);
+                   draw_scratch_bytes(n) + 2 * distribution_scratch_bytes(n) + request->n * sizeof(float);
     if (request->candidate_ids != NULL)
         bytes += candidates_scratch_bytes(n) + 2 * (n * sizeof(float) + ARENA_ALIGNMENT);
     return arena_reserve(&sampler->scratch, bytes, err);
@@ -163,12 +163,12 @@ static void report_row(struct sampler *sampler, const struct sample_request *req
                        const float *drawn_z, struct support *support, double temperature,
                        struct sample_result *result)
 {
-    struct report report;
-    report_init(&report, support, temperature, sampler->kernels);
+    struct distribution report;
+    distribution_init(&report, support, temperature, sampler->kernels);
     for (uint32_t i = 0; request->logprobs && i < request->n; i++)
-        result->logprobs[row * request->n + i] = report_logprob(&report, drawn_z[i]);
+        result->logprobs[row * request->n + i] = distribution_logprob(&report, drawn_z[i]);
     size_t at = row * result->max_candidates;
-    result->num_candidates[row] = (uint32_t)report_candidates(
+    result->num_candidates[row] = (uint32_t)distribution_candidates(
         &report, result->max_candidates, sampler->kernels, &sampler->scratch, result->top_token_ids + at,
         result->top_probs + at, result->top_logprobs + at);
 }

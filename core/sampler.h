@@ -1,8 +1,8 @@
 #ifndef CORE_SAMPLER_H
 #define CORE_SAMPLER_H
 
-#include "core/arena.h"
-#include "core/kernels.h"
+#include "core/base/arena.h"
+#include "core/kernels/kernels.h"
 #include "core/request.h"
 
 /* What a thread needs to sample rows. */

@@ -3,20 +3,20 @@
  *
  * Everything that lives as long as the process is made here, in order, and destroyed in reverse.
  */
-#include "core/cpus.h"
-#include "core/mix.h"
+#include "core/base/cpus.h"
 #include "core/pool.h"
-#include "server/access.h"
-#include "server/buffers.h"
-#include "server/config.h"
-#include "server/healthcheck.h"
-#include "server/http.h"
-#include "server/log.h"
-#include "server/pages.h"
-#include "server/reload.h"
-#include "server/sockets.h"
-#include "server/systemd.h"
-#include "server/tls.h"
+#include "core/row/mix.h"
+#include "server/config/config.h"
+#include "server/config/reload.h"
+#include "server/config/systemd.h"
+#include "server/net/http.h"
+#include "server/net/sockets.h"
+#include "server/net/tls.h"
+#include "server/observe/healthcheck.h"
+#include "server/observe/log.h"
+#include "server/request/access.h"
+#include "server/request/buffers.h"
+#include "server/request/pages.h"
 
 #include <errno.h>
 #include <semaphore.h>

@@ -3,8 +3,8 @@
 
 /* Bodies where a decoder may look at NUMBERS_PADDING bytes behind them and not one more. */
 
-#include "core/kernels.h"
-#include "proto/json.h"
+#include "core/kernels/kernels.h"
+#include "proto/json/json.h"
 
 #include <stdbool.h>
 #include <stdint.h>

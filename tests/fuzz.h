@@ -4,9 +4,9 @@
 /* What the fuzz targets hold every request and every error to, and where their decoders have memory from. */
 
 #include "core/request.h"
-#include "proto/encode.h"
-#include "proto/lender.h"
-#include "proto/query.h"
+#include "proto/answer/encode.h"
+#include "proto/params/query.h"
+#include "proto/tensors/lender.h"
 
 #include <cjson/cJSON.h>
 

@@ -4,9 +4,9 @@
  * The text ends where the heap block does, padding apart.  What is accepted must keep what request.h promises
  * and be valid for cJSON, and its answer must fit its bound and be JSON; a refusal must be a whole error.
  */
-#include "proto/encode.h"
-#include "proto/json.h"
-#include "proto/json_scan.h"
+#include "proto/answer/encode.h"
+#include "proto/json/json.h"
+#include "proto/json/json_scan.h"
 #include "tests/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,5 +1,5 @@
 /* libFuzzer target of proto/kserve*.c: two bytes, the header's length, then a body. */
-#include "proto/kserve.h"
+#include "proto/kserve/kserve.h"
 #include "tests/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

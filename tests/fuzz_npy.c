@@ -1,5 +1,5 @@
 /* libFuzzer target of proto/npy.c: the input is a query and a body (struct fuzz_query). */
-#include "proto/npy.h"
+#include "proto/tensors/npy.h"
 #include "tests/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -4,7 +4,7 @@
  * What is accepted is compared with a grammar written here a second time, character by character, and
  * the values with strtod's and cJSON's.  The text ends where the heap block does, padding apart.
  */
-#include "proto/numbers.h"
+#include "proto/numbers/numbers.h"
 
 #include <cjson/cJSON.h>
 

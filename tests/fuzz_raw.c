@@ -1,5 +1,5 @@
 /* libFuzzer target of proto/raw.c: the input is a query and a body (struct fuzz_query). */
-#include "proto/raw.h"
+#include "proto/tensors/raw.h"
 #include "tests/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

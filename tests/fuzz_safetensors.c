@@ -1,5 +1,5 @@
 /* libFuzzer target of proto/safetensors.c and proto/tensors.c: the input is a body. */
-#include "proto/safetensors.h"
+#include "proto/tensors/safetensors.h"
 #include "tests/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

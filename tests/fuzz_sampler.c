@@ -6,8 +6,8 @@
  * is refused if and only if it has NaN, +inf or no unmasked token, or candidate ids that it may not have.
  * Nothing is allocated meanwhile.
  */
-#include "core/mix.h"
-#include "core/rng.h"
+#include "core/row/mix.h"
+#include "core/row/rng.h"
 #include "core/sampler.h"
 #include "tests/problem.h"
 #include "tests/rules.h"

@@ -6,7 +6,7 @@
  * anything.  The functions take the bytes in the order in which they stand.
  */
 
-#include "core/bits.h"
+#include "core/base/bits.h"
 #include "core/request.h"
 
 #include <float.h>

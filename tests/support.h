@@ -3,7 +3,7 @@
 
 /* What several tests share: a main() for one suite, golden files, rows of logits. */
 
-#include "core/kernels.h"
+#include "core/kernels/kernels.h"
 
 #include <check.h>
 #include <cjson/cJSON.h>

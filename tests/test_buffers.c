@@ -1,4 +1,4 @@
-#include "server/buffers.h"
+#include "server/request/buffers.h"
 
 #include "tests/support.h"
 

@@ -1,6 +1,6 @@
-#include "server/config.h"
-#include "server/log.h"
-#include "server/option.h"
+#include "server/config/config.h"
+#include "server/config/option.h"
+#include "server/observe/log.h"
 
 #include "tests/support.h"
 

@@ -1,4 +1,4 @@
-#include "core/cpus.h"
+#include "core/base/cpus.h"
 
 #include "tests/support.h"
 

@@ -1,5 +1,5 @@
-#include "proto/decimal.h"
-#include "proto/numbers.h"
+#include "proto/numbers/decimal.h"
+#include "proto/numbers/numbers.h"
 
 #include "tests/support.h"
 

@@ -1,7 +1,7 @@
 /* Draws follow the weights, at every u. */
-#include "core/draw.h"
+#include "core/row/draw.h"
 
-#include "core/rng.h"
+#include "core/row/rng.h"
 #include "tests/support.h"
 
 static const struct kernels *table;

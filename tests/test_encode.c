@@ -1,4 +1,4 @@
-#include "proto/encode.h"
+#include "proto/answer/encode.h"
 
 #include "tests/support.h"
 

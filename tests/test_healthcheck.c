@@ -1,5 +1,5 @@
-#include "server/address.h"
-#include "server/healthcheck.h"
+#include "server/net/address.h"
+#include "server/observe/healthcheck.h"
 
 #include "tests/support.h"
 

@@ -1,4 +1,4 @@
-#include "proto/json.h"
+#include "proto/json/json.h"
 
 #include "tests/bodies.h"
 #include "tests/support.h"

@@ -1,4 +1,4 @@
-#include "proto/json_scan.h"
+#include "proto/json/json_scan.h"
 
 #include "tests/bodies.h"
 #include "tests/support.h"

@@ -1,5 +1,5 @@
 /* Every table against the generic one, bit for bit; and the generic one against float64. */
-#include "core/kernels.h"
+#include "core/kernels/kernels.h"
 
 #include "tests/support.h"
 

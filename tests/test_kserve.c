@@ -1,4 +1,4 @@
-#include "proto/kserve.h"
+#include "proto/kserve/kserve.h"
 
 #include "tests/bodies.h"
 #include "tests/support.h"

@@ -1,7 +1,7 @@
-#include "proto/kserve_answer.h"
+#include "proto/kserve/kserve_answer.h"
 
-#include "proto/encode.h"
-#include "proto/kserve_meta.h"
+#include "proto/answer/encode.h"
+#include "proto/kserve/kserve_meta.h"
 #include "tests/support.h"
 
 /* Two rows of two draws and three candidates, of which the second row has one. */

@@ -1,4 +1,4 @@
-#include "proto/kserve_region.h"
+#include "proto/kserve/kserve_region.h"
 
 #include "tests/support.h"
 

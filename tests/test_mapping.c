@@ -1,6 +1,6 @@
-#include "server/mapping.h"
+#include "server/shm/mapping.h"
 
-#include "core/thread.h"
+#include "core/base/thread.h"
 #include "tests/support.h"
 
 #include <signal.h>

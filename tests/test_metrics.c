@@ -1,8 +1,8 @@
 /* Counting, the exposition, and that docs/operations.md shows the table as it is. */
 #include "core/request.h"
-#include "server/exchange.h"
-#include "server/exposition.h"
-#include "server/timeline.h"
+#include "server/observe/exposition.h"
+#include "server/request/exchange.h"
+#include "server/request/timeline.h"
 
 #include "tests/support.h"
 

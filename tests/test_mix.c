@@ -1,4 +1,4 @@
-#include "core/mix.h"
+#include "core/row/mix.h"
 
 #include "tests/support.h"
 

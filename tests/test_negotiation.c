@@ -1,4 +1,4 @@
-#include "server/negotiation.h"
+#include "server/request/negotiation.h"
 
 #include "tests/support.h"
 

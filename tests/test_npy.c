@@ -1,4 +1,4 @@
-#include "proto/npy.h"
+#include "proto/tensors/npy.h"
 
 #include "tests/bodies.h"
 #include "tests/support.h"

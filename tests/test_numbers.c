@@ -1,4 +1,4 @@
-#include "proto/numbers.h"
+#include "proto/numbers/numbers.h"
 
 #include "tests/support.h"
 

@@ -1,20 +1,20 @@
-#include "proto/openapi.h"
+#include "proto/openapi/openapi.h"
 
-#include "proto/params.h"
+#include "proto/params/params.h"
 #include "tests/support.h"
 
 START_TEST(the_copy_is_the_document)
 {
     char *document = openapi_document();
     ck_assert_ptr_nonnull(document);
-    FILE *file = fopen("proto/openapi.json", "rb");
-    ck_assert_msg(file != NULL, "cannot open proto/openapi.json; run from the top folder");
+    FILE *file = fopen("proto/openapi/openapi.json", "rb");
+    ck_assert_msg(file != NULL, "cannot open proto/openapi/openapi.json; run from the top folder");
     char *copy = calloc(1, 1 << 20);
     size_t length = fread(copy, 1, (1 << 20) - 1, file);
     fclose(file);
     bool same = length == strlen(document) + 1 && memcmp(copy, document, length - 1) == 0;
-    ck_assert_msg(same,
-                  "proto/openapi.json is out of date; curl http://127.0.0.1:8090/openapi.json gives it");
+    ck_assert_msg(
+        same, "proto/openapi/openapi.json is out of date; curl http://127.0.0.1:8090/openapi.json gives it");
     free(copy);
     free(document);
 }

@@ -1,6 +1,6 @@
-#include "server/pages.h"
+#include "server/request/pages.h"
 
-#include "proto/openapi.h"
+#include "proto/openapi/openapi.h"
 #include "tests/support.h"
 
 /* A path of the document: what is * in a route is {name} there. */

@@ -1,5 +1,5 @@
 /* The parameter table, and that the README shows it as it is. */
-#include "proto/params.h"
+#include "proto/params/params.h"
 
 #include "tests/support.h"
 

@@ -1,6 +1,6 @@
-#include "proto/raw.h"
+#include "proto/tensors/raw.h"
 
-#include "proto/json_scan.h"
+#include "proto/json/json_scan.h"
 
 #include "tests/bodies.h"
 #include "tests/support.h"

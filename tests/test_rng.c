@@ -1,4 +1,4 @@
-#include "core/rng.h"
+#include "core/row/rng.h"
 
 #include "tests/support.h"
 

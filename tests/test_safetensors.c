@@ -1,4 +1,4 @@
-#include "proto/safetensors.h"
+#include "proto/tensors/safetensors.h"
 
 #include "tests/bodies.h"
 #include "tests/support.h"

@@ -1,5 +1,5 @@
 /* The rules against the plainest reading of them: sort everything, walk down. */
-#include "core/select.h"
+#include "core/row/select.h"
 
 #include "tests/support.h"
 

@@ -1,4 +1,4 @@
-#include "server/shm.h"
+#include "server/shm/shm.h"
 
 #include "tests/support.h"
 

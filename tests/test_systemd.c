@@ -1,4 +1,4 @@
-#include "server/systemd.h"
+#include "server/config/systemd.h"
 
 #include "tests/support.h"
 

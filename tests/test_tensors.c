@@ -1,4 +1,4 @@
-#include "proto/tensors.h"
+#include "proto/tensors/tensors.h"
 
 #include "tests/bodies.h"
 #include "tests/support.h"

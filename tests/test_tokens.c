@@ -1,4 +1,4 @@
-#include "server/tokens.h"
+#include "server/config/tokens.h"
 
 #include "tests/support.h"
 

@@ -1,4 +1,4 @@
-#include "server/trace.h"
+#include "server/observe/trace.h"
 
 #include "tests/support.h"
 

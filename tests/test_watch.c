@@ -1,4 +1,4 @@
-#include "server/watch.h"
+#include "server/net/watch.h"
 
 #include "tests/support.h"
 

@@ -208,8 +208,9 @@ class Metrics(unittest.TestCase):
 
     def test_every_error_has_its_reason(self):
         """Codes that the sources give where they handle requests; others are of the start."""
-        files = [file for folder in ("core", "proto") for file in (samplerd.ROOT / folder).glob("*.c")]
-        handlers = ("admission", "buffers", "call", "exchange", "framing", "record")
+        files = [file for folder in ("core", "proto") for file in (samplerd.ROOT / folder).rglob("*.c")]
+        handlers = ("request/admission", "request/buffers", "request/call", "request/exchange", "net/framing",
+                    "observe/record")
         files += [samplerd.ROOT / "server" / f"{name}.c" for name in handlers]
         written = {code for f in files for code in re.findall(r'STATUS_[A-Z_]+,\s*"([a-z_]+)"', f.read_text())}
         self.assertIn("invalid_logits", written)

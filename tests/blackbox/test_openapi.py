@@ -12,7 +12,7 @@ import server as samplerd
 from kserve import MODEL, outputs_of, post, unpack
 from test_wire import NPY, SAFETENSORS, npy, safetensors
 
-DOCUMENT = json.loads((samplerd.ROOT / "proto" / "openapi.json").read_text())
+DOCUMENT = json.loads((samplerd.ROOT / "proto" / "openapi" / "openapi.json").read_text())
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 HEALTH = ("/livez", "/readyz", "/healthz", "/v2/health/live", "/v2/health/ready")
 ROWS = [[10.0, 8.0, 6.0, 3.0], [0.5, 0.25, 1.0, -2.0]]

@@ -1,0 +1,388 @@
+#include "proto/params/params.h"
+
+#include "core/base/spelling.h"
+
+#include <assert.h>
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static size_t index_of(const struct param *param)
+{
+    return (size_t)(param - params_table);
+}
+
+static void *field_of(struct params *p, const struct param *param)
+{
+    return (char *)p + param->offset;
+}
+
+void params_init(struct params *p, struct arena *arena, enum param_form form)
+{
+    *p = (struct params){.arena = arena, .form = form};
+}
+
+/* ---- finding one by name ---- */
+
+static const struct param *nearest(const char *name, size_t length, enum param_form form)
+{
+    const struct param *best = NULL;
+    size_t least = length / 3 + 1;
+    for (const struct param *param = params_table;
+         length <= SPELLING_NAME_BYTES && param < params_table + params_count; param++) {
+        if (!(param->forms & form))
+            continue;
+        size_t distance = spelling_distance(name, length, param->name, strlen(param->name));
+        if (distance <= least && distance < length && (best == NULL || distance < least)) {
+            best = param;
+            least = distance;
+        }
+    }
+    return best;
+}
+
+/* A copy of at most SPELLING_NAME_BYTES bytes, cut before a byte that continues a UTF-8 character. */
+static const char *copy_name(struct arena *arena, const char *name, size_t length)
+{
+    size_t kept = length < SPELLING_NAME_BYTES ? length : SPELLING_NAME_BYTES;
+    while (kept > 0 && kept < length && ((unsigned char)name[kept] & 0xc0) == 0x80)
+        kept--;
+    char *copy = arena_alloc(arena, kept + 1, 1);
+    if (copy == NULL)
+        return "?";
+    memcpy(copy, name, kept);
+    copy[kept] = '\0';
+    return copy;
+}
+
+/* Of a name that the table has for other forms of request: which; NULL for any other. */
+static const char *elsewhere(const char *name, size_t length)
+{
+    for (const struct param *param = params_table; param < params_table + params_count; param++)
+        if (strlen(param->name) == length && memcmp(param->name, name, length) == 0)
+            return param->forms == PARAM_IN_RAW ? "raw requests" : "JSON requests and of named tensors";
+    return NULL;
+}
+
+static enum status unknown(struct params *p, const char *name, size_t length, struct error *err)
+{
+    const char *copy = copy_name(p->arena, name, length);
+    const struct param *near = nearest(name, length, p->form);
+    const char *forms = elsewhere(name, length);
+    if (forms != NULL)
+        error_set(err, STATUS_INVALID, "unknown_parameter", "%s is a parameter of %s only", copy, forms);
+    else if (near != NULL)
+        error_set(err, STATUS_INVALID, "unknown_parameter", "%s is not a known parameter; did you mean %s?",
+                  copy, near->name);
+    else
+        error_set(err, STATUS_INVALID, "unknown_parameter", "%s is not a known parameter", copy);
+    return error_at(err, copy, ERROR_NO_ROW);
+}
+
+enum status params_begin(struct params *p, const char *name, size_t length, const struct param **out,
+                         struct error *err)
+{
+    for (size_t i = 0; i < params_count; i++) {
+        const struct param *param = &params_table[i];
+        if (!(param->forms & p->form) || strlen(param->name) != length ||
+            memcmp(param->name, name, length) != 0)
+            continue;
+        if (p->seen[i]) {
+            error_set(err, STATUS_INVALID, "duplicate_parameter", "%s is given twice", param->name);
+            return error_at(err, param->name, ERROR_NO_ROW);
+        }
+        p->seen[i] = true;
+        *out = param;
+        return STATUS_OK;
+    }
+    return unknown(p, name, length, err);
+}
+
+/* ---- setting one ---- */
+
+void *params_keep(struct params *p, const struct param *param, size_t count, size_t size, struct error *err)
+{
+    void *lent = arena_alloc(p->arena, count, size);
+    if (lent == NULL) {
+        error_set(err, STATUS_TOO_LARGE, "too_large",
+                  "%s has %zu values, which is more than a request can hold", param->name, count);
+        error_at(err, param->name, ERROR_NO_ROW);
+    }
+    return lent;
+}
+
+static enum status set_column(struct params *p, const struct param *param, const double *values, size_t count,
+                              bool is_list, struct error *err)
+{
+    double *copy = params_keep(p, param, count, sizeof *copy, err);
+    if (copy == NULL)
+        return err->status;
+    memcpy(copy, values, count * sizeof *copy);
+    *(struct column *)field_of(p, param) = (struct column){copy, is_list};
+    p->lengths[index_of(param)] = is_list ? count : 0;
+    return STATUS_OK;
+}
+
+static enum status set_weights(struct params *p, const struct param *param, const double *values,
+                               size_t count, struct error *err)
+{
+    float *copy = params_keep(p, param, count, sizeof *copy, err);
+    if (copy == NULL)
+        return err->status;
+    for (size_t i = 0; i < count; i++)
+        copy[i] = (float)values[i];
+    *(const float **)field_of(p, param) = copy;
+    p->lengths[index_of(param)] = count;
+    return STATUS_OK;
+}
+
+/* Whether the parameter takes one value or a list, as it was sent, and at least one. */
+static enum status check_list(const struct param *param, size_t count, bool is_list, struct error *err)
+{
+    if (is_list && !params_takes_list(param))
+        return params_wrong_type(param, "a list", ERROR_NO_ROW, err);
+    if (!is_list && param->type == PARAM_WEIGHTS)
+        return params_wrong_type(param, "a number", ERROR_NO_ROW, err);
+    if (is_list && count == 0)
+        return params_refuse(param, "wrong_length", "is empty", ERROR_NO_ROW, err);
+    return STATUS_OK;
+}
+
+enum status params_set_numbers(struct params *p, const struct param *param, const double *values,
+                               size_t count, bool is_list, struct error *err)
+{
+    if (param->type != PARAM_REAL && param->type != PARAM_COUNT && param->type != PARAM_WEIGHTS)
+        return params_wrong_type(param, "a number", ERROR_NO_ROW, err);
+    if (check_list(param, count, is_list, err) != STATUS_OK)
+        return err->status;
+    for (size_t i = 0; i < count; i++)
+        if (params_check_number(param, values[i], is_list ? i : ERROR_NO_ROW, err) != STATUS_OK)
+            return err->status;
+    if (param->type == PARAM_WEIGHTS)
+        return set_weights(p, param, values, count, err);
+    if (param->type == PARAM_REAL)
+        return set_column(p, param, values, count, is_list, err);
+    *(uint32_t *)field_of(p, param) = (uint32_t)values[0];
+    return STATUS_OK;
+}
+
+enum status params_set_words(struct params *p, const struct param *param, const uint64_t *values,
+                             size_t count, bool is_list, struct error *err)
+{
+    if (check_list(param, count, is_list, err) != STATUS_OK)
+        return err->status;
+    uint64_t *copy = params_keep(p, param, count, sizeof *copy, err);
+    if (copy == NULL)
+        return err->status;
+    memcpy(copy, values, count * sizeof *copy);
+    *(struct column_u64 *)field_of(p, param) = (struct column_u64){copy, is_list};
+    p->lengths[index_of(param)] = is_list ? count : 0;
+    return STATUS_OK;
+}
+
+enum status params_set_flag(struct params *p, const struct param *param, bool value, struct error *err)
+{
+    if (param->type != PARAM_FLAG)
+        return params_wrong_type(param, value ? "true" : "false", ERROR_NO_ROW, err);
+    *(bool *)field_of(p, param) = value;
+    return STATUS_OK;
+}
+
+static enum status set_choice(struct params *p, const struct param *param, const char *text,
+                              struct error *err)
+{
+    for (unsigned i = 0; param->words[i] != NULL; i++) {
+        if (strcmp(param->words[i], text) == 0) {
+            *(unsigned *)field_of(p, param) = i;
+            return STATUS_OK;
+        }
+    }
+    char verdict[96];
+    snprintf(verdict, sizeof verdict, "is \"%s\"", copy_name(p->arena, text, strlen(text)));
+    return params_refuse(param, "out_of_range", verdict, ERROR_NO_ROW, err);
+}
+
+enum status params_set_text(struct params *p, const struct param *param, const char *text, struct error *err)
+{
+    if (param->type == PARAM_CHOICE)
+        return set_choice(p, param, text, err);
+    if (param->type != PARAM_TEXT)
+        return params_wrong_type(param, "a string", ERROR_NO_ROW, err);
+    size_t bytes = strlen(text) + 1;
+    if (bytes - 1 > (size_t)param->max) {
+        char verdict[64];
+        snprintf(verdict, sizeof verdict, "has %zu bytes", bytes - 1);
+        return params_refuse(param, "out_of_range", verdict, ERROR_NO_ROW, err);
+    }
+    char *copy = params_keep(p, param, bytes, 1, err);
+    if (copy == NULL)
+        return err->status;
+    memcpy(copy, text, bytes);
+    *(const char **)field_of(p, param) = copy;
+    return STATUS_OK;
+}
+
+enum status params_set_array(struct params *p, const struct param *param, const void *values,
+                             enum dtype dtype, const struct shape *shape, struct error *err)
+{
+    if (param->type == PARAM_LOGITS) {
+        p->request.logits = values;
+        p->request.dtype = dtype;
+        p->logits_shape = *shape;
+        return STATUS_OK;
+    }
+    if (param->type != PARAM_ARRAY)
+        return params_wrong_type(param, "an array", ERROR_NO_ROW, err);
+    assert(dtype == DTYPE_F32);
+    *(const float **)field_of(p, param) = values;
+    p->bias_shape = *shape;
+    return STATUS_OK;
+}
+
+enum status params_set_ids(struct params *p, const struct param *param, const int32_t *values,
+                           const struct shape *shape, struct error *err)
+{
+    if (param->type != PARAM_IDS)
+        return params_wrong_type(param, "an array", ERROR_NO_ROW, err);
+    *(const int32_t **)field_of(p, param) = values;
+    p->ids_shape = *shape;
+    return STATUS_OK;
+}
+
+/* ---- the whole request ---- */
+
+size_t params_length(const struct params *p, const char *name)
+{
+    for (size_t i = 0; i < params_count; i++)
+        if (strcmp(params_table[i].name, name) == 0)
+            return p->lengths[i];
+    return 0;
+}
+
+static enum status missing(const char *name, const char *what, struct error *err)
+{
+    error_set(err, STATUS_INVALID, "missing_parameter", "%s is missing; %s", name, what);
+    return error_at(err, name, ERROR_NO_ROW);
+}
+
+static enum status wrong_length(const char *name, struct error *err)
+{
+    return error_at(err, name, ERROR_NO_ROW);
+}
+
+/* [V], [B][V], or [M][B][V] and [M][V] where mix says that there are stacks. */
+static enum status finish_logits(struct params *p, struct error *err)
+{
+    struct sample_request *r = &p->request;
+    const struct shape *s = &p->logits_shape;
+    size_t stacks = params_length(p, "mix"), outer = s->dims[0];
+    r->vocab_size = s->dims[s->rank - 1];
+    r->num_stacks = r->mix == NULL ? 1 : s->rank == 1 ? 1 : outer;
+    r->batch_size = s->rank == 3 ? s->dims[1] : s->rank == 2 && r->mix == NULL ? outer : 1;
+    if (r->vocab_size > INT32_MAX) {
+        error_set(err, STATUS_TOO_LARGE, "too_large", "logits has rows of %zu numbers; at most %d are read",
+                  r->vocab_size, INT32_MAX);
+        return wrong_length("logits", err);
+    }
+    if (s->rank == 3 && r->mix == NULL) {
+        error_set(err, STATUS_INVALID, "wrong_length",
+                  "logits is nested three deep, which is [M][B][V] and needs mix; it must be [B][V]");
+        return wrong_length("logits", err);
+    }
+    if (r->mix != NULL && r->num_stacks != stacks) {
+        error_set(err, STATUS_INVALID, "wrong_length", "mix has %zu weights; logits has %zu stacks", stacks,
+                  r->num_stacks);
+        return wrong_length("mix", err);
+    }
+    return STATUS_OK;
+}
+
+static enum status finish_bias(struct params *p, struct error *err)
+{
+    struct sample_request *r = &p->request;
+    const struct shape *s = &p->bias_shape;
+    if (r->bias == NULL)
+        return STATUS_OK;
+    r->bias_rows = s->rank == 1 ? 1 : s->dims[0];
+    size_t width = s->dims[s->rank - 1];
+    if (s->rank > 2 || width != r->vocab_size || (s->rank == 2 && r->bias_rows != r->batch_size)) {
+        error_set(err, STATUS_INVALID, "wrong_length",
+                  "bias has %zu row%s of %zu numbers; it must be one row of %zu, or %zu of them",
+                  r->bias_rows, r->bias_rows == 1 ? "" : "s", width, r->vocab_size, r->batch_size);
+        return wrong_length("bias", err);
+    }
+    return STATUS_OK;
+}
+
+/* Ids have the shape of one stack; a flat row is a batch of one. */
+static enum status finish_ids(struct params *p, struct error *err)
+{
+    struct sample_request *r = &p->request;
+    const struct shape *s = &p->ids_shape;
+    if (r->candidate_ids == NULL)
+        return STATUS_OK;
+    size_t rows = s->rank == 1 ? 1 : s->dims[0], width = s->dims[s->rank - 1];
+    if (s->rank > 2 || rows != r->batch_size || width != r->vocab_size) {
+        error_set(err, STATUS_INVALID, "wrong_length",
+                  "candidate_ids has %zu row%s of %zu ids; logits has %zu of %zu: each must have its id",
+                  rows, rows == 1 ? "" : "s", width, r->batch_size, r->vocab_size);
+        return wrong_length("candidate_ids", err);
+    }
+    if (r->bias != NULL && r->bias_rows != r->batch_size) {
+        error_set(
+            err, STATUS_INVALID, "conflicting_parameters",
+            "bias is one row for all, but with candidate_ids each row has tokens of its own; send a row "
+            "of bias for each of the %zu",
+            r->batch_size);
+        return wrong_length("bias", err);
+    }
+    return STATUS_OK;
+}
+
+static enum status check_lengths(const struct params *p, struct error *err)
+{
+    for (size_t i = 0; i < params_count; i++) {
+        const struct param *param = &params_table[i];
+        if (param->per_row && p->lengths[i] != 0 && p->lengths[i] != p->request.batch_size) {
+            error_set(err, STATUS_INVALID, "wrong_length",
+                      "%s has %zu values; it must be one value, or one for each of the %zu rows", param->name,
+                      p->lengths[i], p->request.batch_size);
+            return wrong_length(param->name, err);
+        }
+    }
+    return STATUS_OK;
+}
+
+/* Numbers whose default the table writes as one. */
+static enum status set_defaults(struct params *p, uint64_t fresh_seed, struct error *err)
+{
+    for (size_t i = 0; i < params_count; i++) {
+        const struct param *param = &params_table[i];
+        if (p->seen[i])
+            continue;
+        double number = strtod(param->initial, NULL);
+        uint64_t word = param->offset == offsetof(struct params, request.seed) ? fresh_seed : 0;
+        enum status status = STATUS_OK;
+        if (param->type == PARAM_WORD)
+            status = params_set_words(p, param, &word, 1, false, err);
+        else if (param->type == PARAM_REAL || (param->type == PARAM_COUNT && (param->forms & PARAM_IN_JSON)))
+            status = params_set_numbers(p, param, &number, 1, false, err);
+        if (status != STATUS_OK)
+            return status;
+    }
+    return STATUS_OK;
+}
+
+enum status params_finish(struct params *p, uint64_t fresh_seed, struct sample_request *out,
+                          struct error *err)
+{
+    if (p->request.logits == NULL)
+        return missing("logits", "send [B][V] numbers", err);
+    if (set_defaults(p, fresh_seed, err) != STATUS_OK || finish_logits(p, err) != STATUS_OK ||
+        finish_bias(p, err) != STATUS_OK || finish_ids(p, err) != STATUS_OK ||
+        check_lengths(p, err) != STATUS_OK)
+        return err->status;
+    *out = p->request;
+    return STATUS_OK;
+}

@@ -1,0 +1,305 @@
+#include "server/net/conn.h"
+
+#include "proto/answer/encode.h"
+#include "proto/kserve/kserve_answer.h"
+#include "server/net/watch.h"
+#include "server/observe/log.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#define ANNOUNCED_NS UINT64_C(5000000000)
+
+struct conn {
+    struct watch_entry entry; /* first, so that one is the other */
+    struct conns *conns;
+    int fd;     /* open as long as the conn is in the list */
+    bool plain; /* no TLS: what is sent here is what the client reads */
+
+    /* guarded by the watch's lock */
+    enum conn_phase phase;
+    uint64_t since_ns; /* of the phase */
+    bool kserve;       /* the request in CONN_BODY is one of KServe */
+    void (*expire)(void *argument);
+    void *argument;
+    struct conn *previous, *next;
+};
+
+struct conns {
+    struct watch_entry sweep; /* first, so that one is the other */
+    struct watch *watch;
+    unsigned timeout_ms[CONN_GONE + 1]; /* by phase; 0: none */
+
+    /* guarded by the watch's lock */
+    struct conn *first;
+    size_t count;
+    size_t announced;
+    uint64_t announced_ns; /* the last of them */
+    bool closing;          /* none was left at the last look */
+    bool closed;           /* and at the one before */
+};
+
+/* ---- expiry ---- */
+
+static const char *const phase_names[] = {"idle", "header", "body", "sampling", "answer", "gone"};
+
+/*
+ * An answer where libmicrohttpd can give none: before the header is complete there is nothing to answer, and
+ * in the middle of a body it does not ask.  No byte of an answer has been sent in these phases, and none can
+ * be once the phase is CONN_GONE, so this text stands alone.
+ */
+static void say_timeout(const struct conn *conn)
+{
+    struct error err;
+    char body[ENCODE_ERROR_BYTES], text[ENCODE_ERROR_BYTES + 256];
+    bool in_body = conn->phase == CONN_BODY;
+    error_set(&err, STATUS_TIMEOUT, "timeout", "the %s did not come in %u ms, which is %s",
+              in_body ? "body" : "header", conn->conns->timeout_ms[in_body ? CONN_BODY : CONN_HEADER],
+              in_body ? "body_timeout_ms" : "header_timeout_ms");
+    bool kserve = in_body && conn->kserve;
+    size_t length =
+        kserve ? kserve_answer_error(&err, body, sizeof body) : encode_error(&err, body, sizeof body);
+    int size = snprintf(text, sizeof text,
+                        "HTTP/1.1 408 Request Timeout\r\nContent-Type: application/json\r\n"
+                        "Connection: close\r\nContent-Length: %zu\r\n\r\n%.*s",
+                        length, (int)length, body);
+    (void)!send(conn->fd, text, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void hang_up(struct conn *conn)
+{
+    conn->phase = CONN_GONE;
+    watch_set(conn->conns->watch, &conn->entry, WATCH_NEVER);
+    shutdown(conn->fd, SHUT_RDWR);
+}
+
+/* On the watch's thread, with its lock held. */
+static void expire(struct watch_entry *entry)
+{
+    struct conn *conn = (struct conn *)entry;
+    /* to the kernel, too, an answer that nobody reads is memory: it goes when the socket is closed */
+    static const struct linger at_once = {1, 0};
+    if (conn->phase == CONN_SAMPLING) {
+        conn->expire(conn->argument);
+        return;
+    }
+    log_event(LOG_DEBUG, "connection timed out", log_text("phase", phase_names[conn->phase]));
+    if (conn->phase == CONN_ANSWER)
+        setsockopt(conn->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    else if (conn->plain)
+        say_timeout(conn);
+    hang_up(conn);
+}
+
+/*
+ * A client that closes together with its last bytes is not noticed by libmicrohttpd 0.9.75: the edge of its
+ * epoll came with the bytes.  Where a client owes us bytes that cannot come any more, the connection is over.
+ */
+#define SWEEP_MS   500
+#define SETTLED_NS UINT64_C(200000000) /* what was read may still be on its way through libmicrohttpd */
+
+static bool has_left(const struct conn *conn, uint64_t now_ns)
+{
+    struct pollfd socket = {.fd = conn->fd, .events = POLLRDHUP};
+    int unread = 0;
+    bool owes = conn->phase == CONN_IDLE || conn->phase == CONN_HEADER || conn->phase == CONN_BODY;
+    return owes && now_ns > conn->since_ns + SETTLED_NS && poll(&socket, 1, 0) == 1 &&
+           (socket.revents & POLLRDHUP) != 0 && ioctl(conn->fd, FIONREAD, &unread) == 0 && unread == 0;
+}
+
+/* On the watch's thread, with its lock held. */
+static void sweep(struct watch_entry *entry)
+{
+    struct conns *conns = (struct conns *)entry;
+    uint64_t now_ns = watch_now_ns();
+    for (struct conn *conn = conns->first; conn != NULL; conn = conn->next)
+        if (has_left(conn, now_ns))
+            hang_up(conn);
+    watch_set(conns->watch, entry, watch_in_ms(SWEEP_MS));
+}
+
+/* ---- phases ---- */
+
+bool conn_enter(struct conn *conn, enum conn_phase phase)
+{
+    struct watch *watch = conn->conns->watch;
+    uint64_t now_ns = watch_now_ns();
+    unsigned timeout_ms = conn->conns->timeout_ms[phase];
+    watch_lock(watch);
+    bool alive = conn->phase != CONN_GONE;
+    if (alive) {
+        conn->phase = phase;
+        conn->since_ns = now_ns;
+        watch_set(watch, &conn->entry,
+                  timeout_ms == 0 ? WATCH_NEVER : now_ns + (uint64_t)timeout_ms * 1000000);
+    }
+    watch_unlock(watch);
+    return alive;
+}
+
+void conn_set_kserve(struct conn *conn, bool kserve)
+{
+    if (conn->kserve == kserve) /* nobody else writes it */
+        return;
+    watch_lock(conn->conns->watch);
+    conn->kserve = kserve;
+    watch_unlock(conn->conns->watch);
+}
+
+void conn_set_deadline(struct conn *conn, unsigned timeout_ms, void (*expire_call)(void *argument),
+                       void *argument)
+{
+    struct watch *watch = conn->conns->watch;
+    uint64_t deadline_ns = watch_in_ms(timeout_ms);
+    watch_lock(watch);
+    conn->expire = expire_call;
+    conn->argument = argument;
+    if (conn->phase == CONN_SAMPLING)
+        watch_set(watch, &conn->entry, deadline_ns);
+    watch_unlock(watch);
+}
+
+/* ---- the list ---- */
+
+struct conn *conn_of(struct MHD_Connection *connection)
+{
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+void conns_announce(struct conns *conns, int change)
+{
+    uint64_t now_ns = watch_now_ns();
+    watch_lock(conns->watch);
+    if (change > 0 || conns->announced > 0)
+        conns->announced += (size_t)change;
+    conns->announced_ns = now_ns;
+    watch_unlock(conns->watch);
+}
+
+/* When memory is short, libmicrohttpd drops a connection before it calls back: none is long on its way. */
+static size_t count_all(struct conns *conns)
+{
+    if (conns->announced > 0 && watch_now_ns() > conns->announced_ns + ANNOUNCED_NS)
+        conns->announced = 0;
+    return conns->count + conns->announced;
+}
+
+size_t conns_count(struct conns *conns)
+{
+    watch_lock(conns->watch);
+    size_t count = count_all(conns);
+    watch_unlock(conns->watch);
+    return count;
+}
+
+static void begin(struct conns *conns, struct MHD_Connection *connection, void **socket_context)
+{
+    struct error err;
+    int fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    struct conn *conn = calloc(1, sizeof *conn);
+    watch_lock(conns->watch);
+    if (conns->announced > 0)
+        conns->announced--;
+    if (conn == NULL || conns->closed || watch_add(conns->watch, &conn->entry, &err) != STATUS_OK) {
+        watch_unlock(conns->watch);
+        free(conn);
+        shutdown(fd, SHUT_RDWR);
+        return;
+    }
+    conn->conns = conns;
+    conn->entry.expire = expire;
+    conn->fd = fd;
+    conn->plain = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION) == NULL;
+    conn->since_ns = watch_now_ns();
+    watch_set(conns->watch, &conn->entry, watch_in_ms(conns->timeout_ms[CONN_HEADER]));
+    conn->next = conns->first;
+    if (conn->next != NULL)
+        conn->next->previous = conn;
+    conns->first = conn;
+    conns->count++;
+    watch_unlock(conns->watch);
+    *socket_context = conn;
+}
+
+static void end(struct conns *conns, struct conn *conn)
+{
+    watch_lock(conns->watch);
+    watch_remove(conns->watch, &conn->entry);
+    if (conn->previous == NULL)
+        conns->first = conn->next;
+    else
+        conn->previous->next = conn->next;
+    if (conn->next != NULL)
+        conn->next->previous = conn->previous;
+    conns->count--;
+    watch_unlock(conns->watch);
+    free(conn);
+}
+
+/* The socket is still open when a connection ends, so a number in the list is never another's. */
+void conns_notify(void *cls, struct MHD_Connection *connection, void **socket_context,
+                  enum MHD_ConnectionNotificationCode code)
+{
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        begin(cls, connection, socket_context);
+    else if (*socket_context != NULL)
+        end(cls, *socket_context);
+}
+
+size_t conns_hang_up_idle(struct conns *conns, unsigned quiet_ms)
+{
+    uint64_t now_ns = watch_now_ns();
+    watch_lock(conns->watch);
+    for (struct conn *conn = conns->first; conn != NULL; conn = conn->next) {
+        int unread = 0;
+        if (conn->phase == CONN_IDLE && now_ns >= conn->since_ns + (uint64_t)quiet_ms * 1000000 &&
+            (ioctl(conn->fd, FIONREAD, &unread) != 0 || unread == 0))
+            hang_up(conn);
+    }
+    size_t left = count_all(conns);
+    conns->closed = left == 0 && conns->closing;
+    conns->closing = left == 0;
+    bool done = conns->closed;
+    watch_unlock(conns->watch);
+    return done ? 0 : left > 0 ? left : 1; /* one more look, for what was accepted and is not here yet */
+}
+
+enum status conns_create(const struct config *config, struct conns **out, struct error *err)
+{
+    struct conns *conns = calloc(1, sizeof *conns);
+    if (conns == NULL)
+        return error_set(err, STATUS_NO_MEMORY, "no_memory", "cannot allocate the connections");
+    conns->timeout_ms[CONN_IDLE] = config->idle_timeout_ms + config->header_timeout_ms;
+    conns->timeout_ms[CONN_HEADER] = config->header_timeout_ms;
+    conns->timeout_ms[CONN_BODY] = conns->timeout_ms[CONN_ANSWER] = config->body_timeout_ms;
+    if (watch_create(&conns->watch, err) != STATUS_OK) {
+        free(conns);
+        return err->status;
+    }
+    conns->sweep.expire = sweep;
+    watch_lock(conns->watch);
+    enum status status = watch_add(conns->watch, &conns->sweep, err);
+    if (status == STATUS_OK)
+        watch_set(conns->watch, &conns->sweep, watch_in_ms(SWEEP_MS));
+    watch_unlock(conns->watch);
+    if (status != STATUS_OK) {
+        watch_destroy(conns->watch);
+        free(conns);
+        return status;
+    }
+    *out = conns;
+    return STATUS_OK;
+}
+
+void conns_destroy(struct conns *conns)
+{
+    if (conns == NULL)
+        return;
+    watch_lock(conns->watch);
+    watch_remove(conns->watch, &conns->sweep);
+    watch_unlock(conns->watch);
+    watch_destroy(conns->watch);
+    free(conns);
+}

@@ -1,0 +1,64 @@
+#ifndef SERVER_CONN_H
+#define SERVER_CONN_H
+
+#include "server/config/config.h"
+
+#include <microhttpd.h>
+#include <stdbool.h>
+
+/*
+ * The open connections, each with a deadline for what it is at.
+ *
+ * libmicrohttpd closes a connection on which nothing moves for idle_timeout_ms; a client that sends or takes
+ * one byte now and then would hold its memory for ever.  Here every phase has an end: when it comes, the
+ * socket is shut down, which libmicrohttpd notices and cleans up after.
+ */
+struct conns;
+struct conn;
+
+enum conn_phase {
+    CONN_IDLE,     /* nothing of a request is known: header_timeout_ms when new, else idle_timeout_ms more */
+    CONN_HEADER,   /* the request line has come: header_timeout_ms */
+    CONN_BODY,     /* the header has come: body_timeout_ms */
+    CONN_SAMPLING, /* the request has come: conn_set_deadline() */
+    CONN_ANSWER,   /* the answer is being sent: body_timeout_ms */
+    CONN_GONE      /* a deadline has passed, and the socket is shut down */
+};
+
+/* Errors: STATUS_NO_MEMORY, STATUS_INTERNAL. */
+enum status conns_create(const struct config *config, struct conns **out, struct error *err);
+void conns_destroy(struct conns *conns); /* every connection must be closed */
+
+/* libmicrohttpd's callback when a connection begins and ends, with the conns as cls. */
+void conns_notify(void *cls, struct MHD_Connection *connection, void **socket_context,
+                  enum MHD_ConnectionNotificationCode code);
+
+/* One connection more, or less, is on its way to the callback above: it counts as open already. */
+void conns_announce(struct conns *conns, int change);
+
+/* How many are open. */
+size_t conns_count(struct conns *conns);
+
+/* The connection's conn; NULL when there was no memory for it, and its socket is shut down. */
+struct conn *conn_of(struct MHD_Connection *connection);
+
+/* A phase begins, with its deadline.  Returns false when the connection is gone, and stays so. */
+bool conn_enter(struct conn *conn, enum conn_phase phase);
+
+/* Whether errors sent in CONN_BODY are {"error":"message"}, as KServe has them.  On the I/O thread. */
+void conn_set_kserve(struct conn *conn, bool kserve);
+
+/*
+ * Call `expire` when CONN_SAMPLING still lasts in timeout_ms (0: never).  It is called on a thread of its
+ * own, and not while conn_enter() is: what was begun before the phase may be ended after it.
+ */
+void conn_set_deadline(struct conn *conn, unsigned timeout_ms, void (*expire)(void *argument),
+                       void *argument);
+
+/*
+ * Hang up on connections that have been idle for quiet_ms and have nothing unread.  Returns how many
+ * connections are left; once it has returned 0, later ones are hung up on as they come.
+ */
+size_t conns_hang_up_idle(struct conns *conns, unsigned quiet_ms);
+
+#endif

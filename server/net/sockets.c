@@ -1,0 +1,93 @@
+#include "server/net/sockets.h"
+
+#include "server/config/systemd.h"
+#include "server/request/access.h"
+
+#include <limits.h>
+#include <linux/filter.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static enum status open_at(const struct config *config, const char *text, struct address *address, int *fd,
+                           struct error *err)
+{
+    if (address_parse(text, address, err) != STATUS_OK)
+        return err->status;
+    address->mode = config->unix_socket_mode;
+    return address_listen(address, fd, err);
+}
+
+static enum status open_main(const struct config *config, struct sockets *s, struct error *err)
+{
+    struct address wanted;
+    if (s->handed_over) {
+        if (address_of_socket(s->main_fd, &s->main, err) != STATUS_OK)
+            return err->status;
+        return access_check_address(config, &s->main, err);
+    }
+    if (address_parse(config->listen, &wanted, err) != STATUS_OK ||
+        access_check_address(config, &wanted, err) != STATUS_OK)
+        return err->status;
+    return open_at(config, config->listen, &s->main, &s->main_fd, err);
+}
+
+enum status sockets_open(const struct config *config, struct sockets *out, struct error *err)
+{
+    *out = (struct sockets){.main_fd = -1, .admin_fd = -1};
+    if (systemd_take_socket(&out->main_fd, err) != STATUS_OK)
+        return err->status;
+    out->handed_over = out->main_fd != -1;
+    enum status status = open_main(config, out, err);
+    if (status == STATUS_OK && config->admin_listen[0] != '\0')
+        status = open_at(config, config->admin_listen, &out->admin, &out->admin_fd, err);
+    if (status != STATUS_OK) {
+        sockets_cleanup(out);
+        sockets_close(out);
+    }
+    return status;
+}
+
+/*
+ * A listening socket that is closed resets who has connected but is not accepted yet, so those must stop
+ * coming before it can be: a filter passes over every segment that would begin a connection.  The client
+ * sends it again, and is then refused.
+ */
+static void drop_beginnings(int fd)
+{
+    const unsigned FLAGS_OFFSET = 13, SYN = 0x02, NOTHING = 0, ALL = UINT_MAX;
+    struct sock_filter steps[] = {
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, FLAGS_OFFSET), /* of the TCP header, RFC 9293, section 3.1 */
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SYN, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, NOTHING),
+        BPF_STMT(BPF_RET | BPF_K, ALL),
+    };
+    struct sock_fprog filter = {sizeof steps / sizeof steps[0], steps};
+    setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
+}
+
+void sockets_withdraw(struct sockets *sockets)
+{
+    if (sockets->handed_over || sockets->withdrawn)
+        return;
+    if (address_is_unix(&sockets->main))
+        address_cleanup(&sockets->main);
+    else
+        drop_beginnings(sockets->main_fd);
+    sockets->withdrawn = true;
+}
+
+void sockets_close(const struct sockets *sockets)
+{
+    if (sockets->main_fd != -1)
+        close(sockets->main_fd);
+    if (sockets->admin_fd != -1)
+        close(sockets->admin_fd);
+}
+
+void sockets_cleanup(const struct sockets *sockets)
+{
+    if (!sockets->handed_over && !sockets->withdrawn && sockets->main_fd != -1)
+        address_cleanup(&sockets->main);
+    if (sockets->admin_fd != -1)
+        address_cleanup(&sockets->admin);
+}

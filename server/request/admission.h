@@ -1,0 +1,28 @@
+#ifndef SERVER_ADMISSION_H
+#define SERVER_ADMISSION_H
+
+#include "server/request/call.h"
+
+/* A body that nobody needs is read to its end up to here, so that the client sees the answer and not a reset.
+ */
+#define ADMISSION_SWALLOW_BYTES ((size_t)4 << 20)
+
+#define ADMISSION_TIMEOUT_HEADER "X-Request-Timeout-Ms"
+
+/* Of an infer request, and of its answer: bytes of JSON before those of tensors. */
+#define ADMISSION_KSERVE_HEADER "Inference-Header-Content-Length"
+
+/*
+ * Judge a request by its headers, before any of its body is taken: caller, route, method, media type,
+ * deadline, length, load. Sets the call's route, media, timeout and body buffer. Errors: as the status says,
+ * with the text in call->x.error.
+ */
+enum status admission_judge(struct call *call, const char *url, const char *method);
+
+/*
+ * Whether a refusal need not wait for the body: the client asked first with Expect: 100-continue, or the body
+ * is more than would be read.  The connection cannot go on after it.
+ */
+bool admission_answers_at_once(const struct call *call);
+
+#endif

@@ -1,0 +1,142 @@
+#include "server/request/respond.h"
+
+#include "server/request/admission.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The one place where a status becomes an HTTP code. */
+static unsigned http_code(enum status status)
+{
+    switch (status) {
+    case STATUS_OK:
+        return MHD_HTTP_OK;
+    case STATUS_INVALID:
+        return MHD_HTTP_BAD_REQUEST;
+    case STATUS_UNSAMPLABLE:
+        return MHD_HTTP_UNPROCESSABLE_CONTENT;
+    case STATUS_TOO_LARGE:
+        return MHD_HTTP_CONTENT_TOO_LARGE;
+    case STATUS_UNSUPPORTED:
+        return MHD_HTTP_UNSUPPORTED_MEDIA_TYPE;
+    case STATUS_UNAUTHORIZED:
+        return MHD_HTTP_UNAUTHORIZED;
+    case STATUS_UNACCEPTABLE:
+        return MHD_HTTP_NOT_ACCEPTABLE;
+    case STATUS_NOT_FOUND:
+        return MHD_HTTP_NOT_FOUND;
+    case STATUS_WRONG_METHOD:
+        return MHD_HTTP_METHOD_NOT_ALLOWED;
+    case STATUS_TIMEOUT:
+        return MHD_HTTP_GATEWAY_TIMEOUT;
+    case STATUS_OVERLOADED:
+    case STATUS_NO_MEMORY:
+        return MHD_HTTP_SERVICE_UNAVAILABLE;
+    case STATUS_INTERNAL:
+        break;
+    }
+    return MHD_HTTP_INTERNAL_SERVER_ERROR;
+}
+
+static enum MHD_Result send_response(struct call *call, unsigned code, const char *content_type, size_t bytes,
+                                     struct MHD_Response *response)
+{
+    if (response == NULL)
+        return MHD_NO;
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
+    if (call->close || shared_draining(call->shared))
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    if (!conn_enter(call->conn, CONN_ANSWER)) {
+        MHD_destroy_response(response);
+        return MHD_NO;
+    }
+    record_answer(call, code, bytes, response);
+    enum MHD_Result queued = MHD_queue_response(call->connection, code, response);
+    MHD_destroy_response(response);
+    return queued;
+}
+
+enum MHD_Result respond_text(struct call *call, unsigned code, const char *content_type, const char *text)
+{
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(strlen(text), (void *)text, MHD_RESPMEM_MUST_COPY);
+    return send_response(call, code, content_type, strlen(text), response);
+}
+
+/* The free callback of a response: its buffer goes back to the lists. */
+struct lent_answer {
+    struct buffers *buffers;
+    struct buffer buffer;
+};
+
+static void give_answer_back(void *argument)
+{
+    struct lent_answer *lent = argument;
+    buffers_give(lent->buffers, &lent->buffer);
+    free(lent);
+}
+
+/* The response takes the answer over. */
+static struct MHD_Response *response_of(struct exchange *x)
+{
+    if (x->error_answer != NULL) {
+        struct MHD_Response *response =
+            MHD_create_response_from_buffer(x->answer_length, x->error_answer, MHD_RESPMEM_MUST_FREE);
+        if (response != NULL)
+            x->error_answer = NULL;
+        return response;
+    }
+    struct lent_answer *lent = malloc(sizeof *lent);
+    if (lent == NULL || x->answer.data == NULL) {
+        free(lent);
+        return NULL;
+    }
+    *lent = (struct lent_answer){x->buffers, x->answer};
+    struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
+        x->answer_length, x->answer.data, give_answer_back, lent);
+    if (response == NULL)
+        free(lent); /* the buffer stays the exchange's */
+    else
+        x->answer = (struct buffer){0};
+    return response;
+}
+
+/* What an answer of token ids alone cannot say: the seed that draws them again. */
+static void add_seed(struct MHD_Response *response, const struct sample_request *request)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, request->seed.values[0]);
+    if (!request->seed.per_row)
+        MHD_add_response_header(response, "X-Samplerd-Seed", text);
+}
+
+/* Of an answer whose tensors are bytes. */
+static enum answer_form add_header_length(struct MHD_Response *response, size_t bytes)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%zu", bytes);
+    MHD_add_response_header(response, ADMISSION_KSERVE_HEADER, text);
+    return ANSWER_IDS;
+}
+
+enum MHD_Result respond_answer(struct call *call)
+{
+    struct MHD_Response *response = response_of(&call->x);
+    if (response == NULL)
+        return MHD_NO;
+    unsigned code = http_code(call->x.status);
+    if (code == MHD_HTTP_METHOD_NOT_ALLOWED)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, call->route->allow);
+    if (code == MHD_HTTP_UNAUTHORIZED) /* RFC 6750, section 3: with one parameter at least */
+        MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"samplerd\"");
+    if (code == MHD_HTTP_SERVICE_UNAVAILABLE)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+    enum answer_form form = code == MHD_HTTP_OK ? call->x.form : ANSWER_JSON;
+    if (form == ANSWER_IDS)
+        add_seed(response, &call->x.request);
+    if (code == MHD_HTTP_OK && call->x.answer_header_length > 0)
+        form = add_header_length(response, call->x.answer_header_length);
+    return send_response(call, code, negotiation_media[form], call->x.answer_length, response);
+}

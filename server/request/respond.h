@@ -1,0 +1,12 @@
+#ifndef SERVER_RESPOND_H
+#define SERVER_RESPOND_H
+
+#include "server/request/call.h"
+
+/* Queue a short text; it is copied. */
+enum MHD_Result respond_text(struct call *call, unsigned code, const char *content_type, const char *text);
+
+/* Queue the answer of the call's exchange, an error's too, with the headers that its status asks for. */
+enum MHD_Result respond_answer(struct call *call);
+
+#endif
