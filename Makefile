@@ -30,10 +30,14 @@ endif
 ISA_avx2   := -mavx2 -mfma -mbmi2 -mpopcnt
 ISA_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mprefer-vector-width=512
 
+# OpenBLAS without threads, which the other builds start before main().  All builds have one soname, so the program
+# must know where this one lies; where there is none, the one that pkg-config finds is told to keep to one thread.
+SERIAL_BLAS := /usr/lib/$(subst -pc-,-,$(MACHINE))/openblas-serial/pkgconfig
+
 # Asked only when a recipe needs it, since `make deps` may install it in the same run.
-pkg         = $(shell $(PKG_CONFIG) $(1))
+pkg         = $(shell PKG_CONFIG_PATH="$(SERIAL_BLAS):$$PKG_CONFIG_PATH" $(PKG_CONFIG) $(1))
 PKG_CFLAGS  = $(eval PKG_CFLAGS := $(call pkg,--cflags openblas libcjson libmicrohttpd gnutls nettle inih check))$(PKG_CFLAGS)
-CORE_LIBS   = $(call pkg,--libs openblas) -lm -pthread
+CORE_LIBS   = $(call pkg,--libs openblas) -Wl,-rpath,$(call pkg,--variable=libdir openblas) -lm -pthread
 PROTO_LIBS  = $(call pkg,--libs libcjson nettle)
 SERVER_LIBS = $(call pkg,--libs libmicrohttpd gnutls nettle inih)
 CHECK_LIBS  = $(call pkg,--libs check libcjson)
@@ -147,7 +151,7 @@ clean:
 
 # Debian packages: to build and to test; and what `make bench` and `make fuzz` need on top.
 DEPS       := gcc libc6-dev pkg-config libmicrohttpd-dev libgnutls28-dev nettle-dev libcjson-dev libinih-dev \
-              libopenblas-dev librandom123-dev check python3 curl openssl
+              libopenblas-serial-dev librandom123-dev check python3 curl openssl
 DEPS_BENCH := wrk gnuplot-nox libsimdjson-dev
 DEPS_DEV   := clang libclang-rt-dev
 deps: PACKAGES := $(DEPS)

@@ -95,8 +95,7 @@ static enum status open_row(struct sampler *sampler, const struct sample_request
         *out = (struct support){.z = view->z, .ids = view->ids, .lanes = view->lanes, .n = n, .max = max};
         return STATUS_OK;
     }
-    if (mix_check_bias(request, row, err) == STATUS_OK)
-        rowcheck_explain(view->z, n, row, err);
+    rowcheck_explain(view->z, n, row, err);
     return STATUS_UNSAMPLABLE;
 }
 

@@ -27,17 +27,17 @@ struct mixed_row {
  *   out  z and lanes are the caller's; a token masked in any stack of non-zero weight, or by the bias, is
  *        -INFINITY
  *
- * By sgemv over blocks of tokens and saxpy, on the caller's thread.  Each logit is read once, unless it is
- * refused.  A row's bits depend on that row alone, not on its place in the batch.
- * Errors: STATUS_UNSAMPLABLE on NaN or +inf in any stack of a mix, whatever its weight.
+ * Added in float64 by daxpy over tiles of tokens, one stack after the other and then the bias, on the
+ * caller's thread, and rounded to float32 once, at the end: the same bits whatever BLAS makes of this CPU.
+ * Each logit is read once, unless it is refused.  A row's bits depend on that row alone, not on its place in
+ * the batch. Errors: STATUS_UNSAMPLABLE on NaN or +inf in any stack, whatever its weight, on one in the bias,
+ * and on a sum that is no float32.
  */
 enum status mix_row(const struct sample_request *request, size_t row, const struct kernels *kernels,
                     struct arena *scratch, struct mixed_row *out, struct error *err);
 
-/* Whether the bias is to blame for a row that cannot be sampled.  Errors: as rowcheck_values(). */
-enum status mix_check_bias(const struct sample_request *request, size_t row, struct error *err);
-
-/* Keep BLAS on the thread that calls it.  Once, before the first mix_row. */
+/* Keep BLAS on the thread that calls it, where it is not the serial build.  Once, before the first mix_row.
+ */
 void mix_setup(void);
 
 /* Name of the BLAS core in use, a static text. */

@@ -3,6 +3,8 @@ neighbours, their order, the number of workers or the instruction set.  Compared
 """
 
 import random
+import re
+import struct
 import unittest
 
 import server as samplerd
@@ -11,6 +13,18 @@ PER_ROW = ("temperature", "top_k", "top_p", "seed", "offset")
 ANSWERED = ("token_ids", "logprobs", "top_token_ids", "top_probs", "top_logprobs")
 VOCAB_SIZES = (1, 7, 100, 2049, 5000)
 ROWS = 24
+
+
+def blas_cores():
+    """The names that OpenBLAS has for kinds of CPU, as far as this one can run their code."""
+    needs = {"Prescott": "pni", "Nehalem": "sse4_2", "Sandybridge": "avx", "Haswell": "avx2", "Zen": "avx2",
+             "SkylakeX": "avx512f"}
+    with open("/proc/cpuinfo", encoding="ascii") as text:
+        flags = set(next((line for line in text if line.startswith("flags")), "").split())
+    return [name for name, flag in needs.items() if flag in flags] or ["ARMV8", "NEOVERSEN1"]
+
+
+BLAS_CORES = blas_cores()
 
 
 def make_row(generator, size):
@@ -51,6 +65,36 @@ def choose(batch, rows):
             for name, value in batch.items()}
 
 
+def make_mixed_request(generator):
+    """A whole request with every feature that enters an answer, chosen at random."""
+    size, rows, stacks = generator.choice(VOCAB_SIZES[1:]), 3, generator.choice((0, 2, 3))
+    batch = choose(make_batch(generator, size), range(rows))
+    if stacks:
+        others = [[[generator.gauss(0, 3) for _ in range(size)] for _ in range(rows)] for _ in range(stacks - 1)]
+        batch["logits"] = [batch["logits"], *others]
+        batch["mix"] = [generator.uniform(-2, 2) for _ in range(stacks)]
+    if generator.random() < 0.5:
+        bias = [[generator.gauss(0, 1) for _ in range(size)] for _ in range(generator.choice((1, rows)))]
+        batch["bias"] = bias if len(bias) == rows else bias[0]
+    if generator.random() < 0.3:
+        batch["candidate_ids"] = [generator.sample(range(2 * size), size) for _ in range(rows)]
+        if "bias" in batch and not isinstance(batch["bias"][0], list):
+            batch["bias"] = [batch["bias"]] * rows
+    batch["logprobs_mode"] = generator.choice(("processed", "raw"))
+    return batch
+
+
+def near_ties(generator):
+    """Mixes whose two likeliest tokens differ by rounding alone: greedy tells any other order of sums."""
+    rows, first, second = 64, [], []
+    for _ in range(rows):
+        a, b = (struct.unpack("f", struct.pack("f", generator.gauss(0, 3)))[0] for _ in range(2))
+        c = struct.unpack("f", struct.pack("f", generator.gauss(0, 3)))[0]
+        first.append([a, b])
+        second.append([c, c + 1.7 / 0.7 * (b - a)])
+    return {"logits": [first, second], "mix": [1.7, -0.7], "top_candidates": 2, "logprobs": True, "seed": 1}
+
+
 def sampled(client, batch):
     """Each row's answer, numbers left as the text they came in."""
     answer = client.sample(batch).sampled(parse_float=str, parse_int=str)
@@ -86,6 +130,22 @@ class Invariance(unittest.TestCase):
             except samplerd.StartError as error:
                 self.assertNotEqual(name, "generic")
                 self.assertIn(name, str(error), "the message names what is not there")
+
+    def test_each_core_of_blas(self):
+        """Whole answers, byte for byte, by the code that OpenBLAS has for each kind of CPU."""
+        generator, answers, started = random.Random(20261204), {}, []
+        requests = [make_mixed_request(generator) for _ in range(40)] + [near_ties(generator) for _ in range(20)]
+        requests.append({"logits": [[[-0.949999988079071, -1.25]], [[6.079999923706055, 5.351428508758545]]],
+                         "mix": [1.7, -0.7], "seed": 1})
+        for core in BLAS_CORES:
+            with samplerd.Server(OPENBLAS_CORETYPE=core) as server, server.connect() as client:
+                started.append(re.search(r"blas=(\w+)", server.log())[1])
+                for i, request in enumerate(requests):
+                    answer = client.sample(request)
+                    self.assertEqual(answer.status, 200, answer.body)
+                    with self.subTest(core=core, request=i):
+                        self.assertEqual(answer.body, answers.setdefault(i, answer.body))
+        self.assertGreater(len(set(started)), 1, "the variable chooses")
 
     def test_raw_answers_as_json_does(self):
         with samplerd.Server() as server, server.connect() as client:

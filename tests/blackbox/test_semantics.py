@@ -282,6 +282,24 @@ class LinearAlgebra(Semantics):
         bias[0][0], bias[1][1], rows[1][2] = None, None, None
         self.check(rows, [mixed([r], [1], b) for r, b in zip(rows, bias)], bias=bias)
 
+    def test_only_the_sum_of_a_mix_must_be_float32(self):
+        """Partial sums may leave it, in any order of the stacks; a sum that does is refused, to either side."""
+        low, mid, high = -3.4028234663852886e38, 3e38, 3.4028234663852886e38
+        stacks, weights = [[[low, 4, 2]], [[low, 5, 1]]], [-2, 3]
+        for order in ([0, 1], [1, 0]):
+            request = {"logits": [stacks[i] for i in order], "mix": [weights[i] for i in order]}
+            self.assertEqual(self.client.sample(request).sampled()["token_ids"], [[1]])
+        for request, param in (({"logits": [[[low, 1]], [[low, 1]]], "mix": [1, 1]}, "mix"),
+                               ({"logits": [[[1, high]], [[1, high]]], "mix": [1, 1]}, "mix"),
+                               ({"logits": [[mid, 1]], "bias": [mid, 0]}, "bias"),
+                               ({"logits": [[1, -mid]], "bias": [0, -mid]}, "bias")):
+            answer = self.client.sample(request)
+            self.assertEqual(answer.status, 422)
+            error = answer.json()["error"]
+            self.assertEqual((error["param"], error["row"]), (param, 0))
+            self.assertIn("beyond float32", error["message"])
+            self.assertIn("null masks", error["message"])
+
     def test_mix_and_bias(self):
         a, b, bias = self.row(), self.row(), self.row()
         bias[0] = None

@@ -204,6 +204,17 @@ class Overload(unittest.TestCase):
             self.assertEqual(server.sample(GOOD + b" " * 900000).status, 200)
 
 
+class BlasThreads(unittest.TestCase):
+    def test_there_are_none(self):
+        counts = []
+        for number in ("1", "8"):
+            with samplerd.Server(OPENBLAS_NUM_THREADS=number) as server:
+                counts.append(len(os.listdir(f"/proc/{server.process.pid}/task")))
+                maps = Path(f"/proc/{server.process.pid}/maps").read_text(encoding="ascii")
+        self.assertEqual(counts[0], counts[1])
+        self.assertNotRegex(maps, r"openblas-(pthread|openmp)")
+
+
 class Shutdown(unittest.TestCase):
     """SIGTERM: what was begun is finished, then the exit status is 0 (which leaving `with` asserts)."""
 

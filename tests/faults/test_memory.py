@@ -51,6 +51,28 @@ MANY = {"logits": [[1, 2, 3]] * ROWS, "temperature": [0.5] * ROWS, "top_k": [2] 
         "seed": [str(i) for i in range(ROWS)], "logprobs": True, "top_candidates": 2}
 
 
+@unittest.skipIf(sanitized(), "a sanitizer reserves more addresses than this leaves")
+class Start(unittest.TestCase):
+    def test_with_any_little_memory(self):
+        """It serves and stops when asked, or says why not and ends with 1 (127: the linker ends it before main)."""
+        seen = set()
+        for kilobytes in range(20 << 10, 140 << 10, 1500):
+            with self.subTest(kilobytes=kilobytes):
+                launcher = ["sh", "-c", f'ulimit -v {kilobytes} && exec "$@"', "sh"]
+                process = subprocess.Popen([*launcher, samplerd.BINARY, "--listen", "127.0.0.1:0", "--workers", "4"],
+                                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                try:
+                    if process.stdout.readline().startswith("samplerd"):
+                        process.terminate()
+                    _, errors = process.communicate(timeout=20)
+                finally:
+                    process.kill()
+                seen.add(process.returncode)
+                self.assertIn(process.returncode, (0, 1, 127), errors)
+                self.assertNotEqual(errors, "")
+        self.assertLessEqual({0, 1}, seen)
+
+
 @unittest.skipUnless(LIBRARY.exists(), "failing_malloc.so is not built: use make test-faults")
 @unittest.skipIf(sanitized(), "a sanitizer has an allocator of its own")
 class FailingMalloc(unittest.TestCase):
