@@ -217,33 +217,32 @@ static const float *stack_row(const struct problem *p, size_t stack, size_t row)
     return p->wide + (stack * p->request.batch_size + row) * p->request.vocab_size;
 }
 
-/* What mixing makes of one token, against the sum in float64; not where float32 may overflow. */
-static void check_mixed_token(const struct problem *p, size_t row, size_t at, float mixed)
+/* Add a number of some weight to a sum; -INFINITY masks, unless its weight is 0.  Returns whether it masks.
+ */
+static bool add(double *sum, double weight, double z)
+{
+    *sum += z == -INFINITY ? 0.0 : weight * z;
+    return z == -INFINITY && weight != 0.0;
+}
+
+/* What mixing makes of one token, to the last bit; false where it must be refused. */
+static bool mix_token(const struct problem *p, size_t row, size_t at, float *out)
 {
     const struct sample_request *r = &p->request;
-    double sum = 0.0, size = 0.0;
-    bool masked = false;
+    double sum = 0.0;
+    bool masked = false, clean = true;
     for (size_t m = 0; m < r->num_stacks; m++) {
-        double z = stack_row(p, m, row)[at], weight = r->mix == NULL ? 1.0 : r->mix[m];
-        masked |= z == -INFINITY && weight != 0.0;
-        double part = z == -INFINITY ? 0.0 : weight * z;
-        sum += part;
-        size += fabs(part);
+        float z = stack_row(p, m, row)[at];
+        clean &= z < INFINITY;
+        masked |= add(&sum, r->mix == NULL ? 1.0 : (double)r->mix[m], (double)z);
     }
-    double bias = r->bias == NULL ? 0.0 : r->bias[(r->bias_rows == 1 ? 0 : row) * r->vocab_size + at];
-    if (!(bias < INFINITY)) {
-        require(!(mixed < INFINITY), "what is wrong in a bias comes through");
-        return;
+    if (r->bias != NULL) {
+        float bias = r->bias[(r->bias_rows == 1 ? 0 : row) * r->vocab_size + at];
+        clean &= bias < INFINITY;
+        masked |= add(&sum, 1.0, (double)bias);
     }
-    masked |= bias == -INFINITY;
-    bias = masked ? 0.0 : bias;
-    size += fabs(bias);
-    if (!(size < 0.99 * FLT_MAX))
-        return;
-    if (masked)
-        require(mixed == -INFINITY, "a masked token stays masked");
-    else
-        require(fabs(mixed - (sum + bias)) <= 0x1p-21 * size + 0x1p-140, "the sum of the stacks");
+    *out = masked ? -INFINITY : (float)sum;
+    return clean && (masked || !isinf(*out));
 }
 
 /* Put the row as it is sampled in row->z, but in the order it came; false when a stack has NaN or +inf. */
@@ -252,18 +251,20 @@ static bool mix(const struct problem *p, struct row *row)
     const struct sample_request *r = &p->request;
     struct arena scratch;
     struct error err;
-    bool clean = true;
-    for (size_t m = 0; m < r->num_stacks; m++)
-        clean &= all_below_infinity(stack_row(p, m, row->index), r->vocab_size);
+    bool adds = r->mix != NULL || r->bias != NULL, clean = true;
+    float *expected = room(r->vocab_size, sizeof *expected);
+    for (size_t i = 0; i < r->vocab_size; i++)
+        clean &= mix_token(p, row->index, i, &expected[i]);
     require(arena_init(&scratch, mix_scratch_bytes(r), &err) == STATUS_OK, "memory");
     struct mixed_row mixed = {.z = row->z};
     mixed.lanes = arena_alloc(&scratch, kernels_blocks(r->vocab_size) * KERNELS_LANES, sizeof *mixed.lanes);
     require(mixed.lanes != NULL, "room for lanes");
     enum status status = mix_row(r, row->index, kernels_tables[0], &scratch, &mixed, &err);
-    require(r->mix == NULL || status == (clean ? STATUS_OK : STATUS_UNSAMPLABLE),
-            "stacks are looked through");
-    for (size_t i = 0; status == STATUS_OK && clean && i < r->vocab_size; i++)
-        check_mixed_token(p, row->index, i, row->z[i]);
+    require(!adds || status == (clean ? STATUS_OK : STATUS_UNSAMPLABLE),
+            "what is added up is looked through");
+    for (size_t i = 0; clean && i < r->vocab_size; i++)
+        require(row->z[i] == expected[i], "the sum of the stacks and the bias");
+    free(expected);
     arena_fini(&scratch);
     return status == STATUS_OK;
 }
