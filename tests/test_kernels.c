@@ -310,6 +310,65 @@ START_TEST(halves_widen_exactly)
 }
 END_TEST
 
+/* Every table's sums of a float32 row, as float32 and by way of float64, are those of plain arithmetic. */
+START_TEST(sums_of_rows_are_exact)
+{
+    static float z[2500], x[2500], sums[2500], rounded[2500];
+    static double wide[2500];
+    for (const struct kernels *const *t = kernels_tables; *t != NULL; t++) {
+        if (!(*t)->supported())
+            continue;
+        for (size_t n = 1; n <= 2500; n = n < 80 ? n + 1 : n + 605) {
+            fill(z, n, SHAPE_MASKED, n);
+            fill(x, n, n % 2 ? SHAPE_HUGE : SHAPE_MASKED, n + 1);
+            memcpy(sums, z, n * sizeof *z);
+            ck_assert((*t)->add(sums, x, n));
+            ck_assert((*t)->widen_f32(x, n, -7.0, wide));
+            for (size_t i = 0; i < n; i++) {
+                ck_assert_msg(sums[i] == z[i] + x[i], "%s: sum %zu of %zu", (*t)->name, i, n);
+                ck_assert_double_eq(wide[i], x[i] == -INFINITY ? -7.0 : (double)x[i]);
+                wide[i] = (double)z[i] + (double)x[i];
+            }
+            ck_assert((*t)->round_f64(wide, n, rounded));
+            ck_assert_mem_eq(rounded, sums, n * sizeof *sums);
+        }
+    }
+}
+END_TEST
+
+/* What an addend and a sum may not be is told wherever it stands. */
+START_TEST(bad_sums_of_rows_are_told)
+{
+    static const struct {
+        float z, x;
+        bool adds, widens, rounds;
+    } cases[] = {
+        {1.0f, NAN, false, false, true},           {1.0f, INFINITY, false, false, true},
+        {-INFINITY, INFINITY, false, false, true}, {FLT_MAX, FLT_MAX, false, true, false},
+        {-FLT_MAX, -FLT_MAX, false, true, false},  {-FLT_MAX, -INFINITY, true, true, true},
+        {-INFINITY, -FLT_MAX, true, true, true},   {FLT_MAX, -FLT_MAX, true, true, true},
+    };
+    float z[70] = {0}, x[70] = {0}, out[70];
+    double wide[70] = {0};
+    for (const struct kernels *const *t = kernels_tables; *t != NULL; t++) {
+        for (size_t c = 0; (*t)->supported() && c < sizeof cases / sizeof cases[0]; c++) {
+            for (size_t i = 0; i < 70; i++) {
+                x[i] = cases[c].x;
+                memcpy(out, z, sizeof z);
+                out[i] = cases[c].z;
+                ck_assert_int_eq((*t)->add(out, x, 70), cases[c].adds);
+                ck_assert_int_eq((*t)->widen_f32(x, 70, 0.0, wide), cases[c].widens);
+                memset(wide, 0, sizeof wide);
+                wide[i] = (double)cases[c].z + (double)cases[c].x;
+                ck_assert_int_eq((*t)->round_f64(wide, 70, out), cases[c].rounds);
+                x[i] = 0.0f;
+                wide[i] = 0.0;
+            }
+        }
+    }
+}
+END_TEST
+
 START_TEST(selection_by_name)
 {
     const char *why;
@@ -338,6 +397,8 @@ int main(void)
     tcase_add_test(values, nan_is_seen_anywhere);
     tcase_add_test(values, overflowing_sum_is_no_nan);
     tcase_add_test(values, halves_widen_exactly);
+    tcase_add_test(values, sums_of_rows_are_exact);
+    tcase_add_test(values, bad_sums_of_rows_are_told);
     tcase_add_test(values, selection_by_name);
     suite_add_tcase(suite, equality);
     suite_add_tcase(suite, values);

@@ -75,6 +75,16 @@ struct kernels {
     void (*widen_f16)(const uint16_t *x, size_t n, float *out);
     void (*widen_bf16)(const uint16_t *x, size_t n, float *out);
 
+    /* z[n] += x[n], where -INFINITY masks; false when a sum is NaN or +INFINITY, or -INFINITY of two finite
+     * ones. */
+    bool (*add)(float *z, const float *x, size_t n);
+
+    /* out[n] = the same numbers as x[n], `masked` for -INFINITY; false when there is a NaN or a +INFINITY. */
+    bool (*widen_f32)(const float *x, size_t n, double masked, double *out);
+
+    /* out[n] = x[n], no NaN, rounded to nearest; false when a finite one became infinite. */
+    bool (*round_f64)(const double *x, size_t n, float *out);
+
     /* sum_i exp((z_i - max) / temperature) in float64; relative error <= 1e-14. */
     double (*sum_exp)(const float *z, size_t n, double max, double temperature);
 };

@@ -386,6 +386,39 @@ static void widen_f16(const uint16_t *x, size_t n, float *restrict out)
     }
 }
 
+static bool add(float *restrict z, const float *restrict x, size_t n)
+{
+    int bad = 0;
+    for (size_t i = 0; i < n; i++) {
+        float sum = z[i] + x[i];
+        int fine = sum < INFINITY, masked = (z[i] == -INFINITY) | (x[i] == -INFINITY);
+        bad |= (fine ^ 1) | ((sum == -INFINITY) & (masked ^ 1));
+        z[i] = sum;
+    }
+    return bad == 0;
+}
+
+static bool widen_f32(const float *restrict x, size_t n, double masked, double *restrict out)
+{
+    int bad = 0;
+    for (size_t i = 0; i < n; i++) {
+        double wide = (double)x[i];
+        bad |= !(wide < (double)INFINITY);
+        out[i] = wide == (double)-INFINITY ? masked : wide;
+    }
+    return bad == 0;
+}
+
+static bool round_f64(const double *restrict x, size_t n, float *restrict out)
+{
+    int overflowed = 0;
+    for (size_t i = 0; i < n; i++) {
+        out[i] = (float)x[i];
+        overflowed |= (fabsf(out[i]) == INFINITY) & (fabs(x[i]) < (double)INFINITY);
+    }
+    return overflowed == 0;
+}
+
 const struct kernels KERNELS_TABLE = {
     .name = KERNELS_NAME,
     .supported = supported,
@@ -397,5 +430,8 @@ const struct kernels KERNELS_TABLE = {
     .find_between = find_between,
     .widen_f16 = widen_f16,
     .widen_bf16 = widen_bf16,
+    .add = add,
+    .widen_f32 = widen_f32,
+    .round_f64 = round_f64,
     .sum_exp = sum_exp,
 };
