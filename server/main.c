@@ -7,6 +7,7 @@
 #include "core/pool.h"
 #include "core/row/mix.h"
 #include "server/config/config.h"
+#include "server/config/environment.h"
 #include "server/config/reload.h"
 #include "server/config/systemd.h"
 #include "server/net/http.h"
@@ -229,6 +230,7 @@ static int serve(const struct config *config, const struct reload_options *reloa
     struct sockets sockets;
     struct error err;
     log_init((enum log_format)config->log_format, (enum log_level)config->log_level);
+    environment_warn(environ);
     catch_signals();
     reload_catch_signal();
     if (sockets_open(config, &sockets, &err) != STATUS_OK)
@@ -258,6 +260,8 @@ static int check_config(const struct config *config)
     struct access *access = NULL;
     struct address address;
     struct error err;
+    log_init((enum log_format)config->log_format, (enum log_level)config->log_level);
+    environment_warn(environ);
     bool good = choose_kernels(config, &kernels, &err) == STATUS_OK &&
                 address_parse(config->listen, &address, &err) == STATUS_OK &&
                 access_check_address(config, &address, &err) == STATUS_OK &&

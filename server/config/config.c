@@ -1,20 +1,19 @@
 #include "server/config/config.h"
 
-#include "core/base/spelling.h"
+#include "server/config/environment.h"
+#include "server/config/nearest.h"
 #include "server/config/option.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <errno.h>
 #include <ini.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_OPTIONS     64 /* room in the tables below; option_count is checked against it */
-#define NAME_BYTES      64 /* longer names are no key of ours */
-#define WHERE_BYTES     160
-#define VARIABLE_PREFIX "SAMPLERD_"
+#define MAX_OPTIONS 64 /* room in the tables below; option_count is checked against it */
+#define NAME_BYTES  64 /* longer names are no key of ours */
+#define WHERE_BYTES 160
 
 /* What the command line holds, before it is applied: it wins, so it comes last. */
 struct command_line {
@@ -38,40 +37,9 @@ static const struct {
 };
 #define NUM_ACTION_FLAGS (sizeof action_flags / sizeof action_flags[0])
 
-/* --- The nearest known name, for messages about unknown ones --- */
-
 static size_t min_size(size_t a, size_t b)
 {
     return a < b ? a : b;
-}
-
-typedef void name_writer(const struct option *option, char text[OPTION_VALUE_BYTES]);
-
-static void write_key(const struct option *option, char text[OPTION_VALUE_BYTES])
-{
-    snprintf(text, OPTION_VALUE_BYTES, "%s", option->key);
-}
-
-/* "; did you mean --workers?", or nothing if no name is near. */
-static const char *suggestion(const char *name, name_writer *write, char text[OPTION_VALUE_BYTES])
-{
-    char candidate[OPTION_VALUE_BYTES], nearest[OPTION_VALUE_BYTES] = "";
-    size_t least = strlen(name) / 4 + 2; /* further away is no typo */
-    for (size_t i = 0; i < option_count + NUM_ACTION_FLAGS; i++) {
-        if (i < option_count)
-            write(&option_table[i], candidate);
-        else
-            snprintf(candidate, sizeof candidate, "%s", action_flags[i - option_count].name);
-        size_t distance = spelling_distance(name, strlen(name), candidate, strlen(candidate));
-        if (distance < least) {
-            least = distance;
-            memcpy(nearest, candidate, sizeof nearest);
-        }
-    }
-    text[0] = '\0';
-    if (nearest[0] != '\0')
-        snprintf(text, OPTION_VALUE_BYTES, "; did you mean %.60s?", nearest);
-    return text;
 }
 
 /* --- The INI file --- */
@@ -103,6 +71,7 @@ static char *ini_read_line(char *text, int size, void *stream)
 
 static enum status unknown_ini_key(const struct ini_source *source, const char *section, const char *key)
 {
+    struct nearest nearest;
     char hint[OPTION_VALUE_BYTES];
     size_t i = 0;
     while (i < option_count && strcmp(option_table[i].section, section) != 0)
@@ -110,8 +79,10 @@ static enum status unknown_ini_key(const struct ini_source *source, const char *
     if (i == option_count)
         return error_set(source->err, STATUS_INVALID, "unknown_parameter",
                          "%.100s:%d: unknown section [%.40s]", source->path, source->line, section);
+    nearest_init(&nearest, key);
+    nearest_consider_options(&nearest, option_key);
     return error_set(source->err, STATUS_INVALID, "unknown_parameter", "%.100s:%d: unknown key %.40s%s",
-                     source->path, source->line, key, suggestion(key, write_key, hint));
+                     source->path, source->line, key, nearest_hint(&nearest, hint));
 }
 
 static enum status set_from_ini(struct ini_source *source, const char *section, const char *key,
@@ -163,49 +134,6 @@ static enum status load_file(const char *path, struct config *config, struct err
     return source.failed_line == 0 ? STATUS_OK : err->status;
 }
 
-/* --- Environment variables --- */
-
-/*
- * Kubernetes describes a Service named samplerd to every pod of its namespace by SAMPLERD_PORT=tcp://...,
- * SAMPLERD_PORT_8090_TCP... and SAMPLERD_SERVICE_HOST: no typos of ours.
- */
-static bool is_service_link(const char *name, const char *value)
-{
-    if (strncmp(name, "SERVICE_", 8) == 0)
-        return true;
-    return strncmp(name, "PORT", 4) == 0 &&
-           (strncmp(value, "tcp://", 6) == 0 || (name[4] == '_' && isdigit((unsigned char)name[5])));
-}
-
-static enum status load_variable(const char *entry, struct config *config, struct error *err)
-{
-    const char *name = entry + sizeof VARIABLE_PREFIX - 1;
-    const char *equals = strchr(name, '=');
-    if (equals == NULL || is_service_link(name, equals + 1))
-        return STATUS_OK;
-    char key[NAME_BYTES], where[WHERE_BYTES], hint[OPTION_VALUE_BYTES];
-    size_t length = (size_t)(equals - name);
-    for (size_t i = 0; i < length && i < sizeof key; i++)
-        key[i] = isupper((unsigned char)name[i]) ? (char)tolower((unsigned char)name[i])
-                 : name[i] == '_'                ? '_'
-                                                 : '?'; /* a key has capitals and '_' only */
-    snprintf(where, sizeof where, VARIABLE_PREFIX "%.*s", (int)min_size(length, NAME_BYTES), name);
-    const struct option *option = length < sizeof key ? option_find(key, length, '_') : NULL;
-    if (option == NULL)
-        return error_set(err, STATUS_INVALID, "unknown_parameter", "unknown environment variable %s%s", where,
-                         suggestion(where, option_variable, hint));
-    return option_set(option, config, where, equals + 1, err);
-}
-
-static enum status load_environment(char *const *environment, struct config *config, struct error *err)
-{
-    for (; environment != NULL && *environment != NULL; environment++)
-        if (strncmp(*environment, VARIABLE_PREFIX, sizeof VARIABLE_PREFIX - 1) == 0 &&
-            load_variable(*environment, config, err) != STATUS_OK)
-            return err->status;
-    return STATUS_OK;
-}
-
 /* --- Flags --- */
 
 static bool is_name(const char *flag, size_t length, const char *name)
@@ -232,9 +160,21 @@ static bool is_bare_switch(const char *flag, size_t length, const char *next)
            (strcmp(next, option_switch_words[0]) != 0 && strcmp(next, option_switch_words[1]) != 0);
 }
 
-static enum status read_action(struct command_line *line, const char *flag, size_t length, struct error *err)
+static enum status unknown_flag(const char *flag, size_t length, struct error *err)
 {
     char name[NAME_BYTES], hint[OPTION_VALUE_BYTES];
+    struct nearest nearest;
+    snprintf(name, sizeof name, "%.*s", (int)min_size(length, NAME_BYTES - 1), flag);
+    nearest_init(&nearest, name);
+    nearest_consider_options(&nearest, option_flag);
+    for (size_t i = 0; i < NUM_ACTION_FLAGS; i++)
+        nearest_consider(&nearest, action_flags[i].name);
+    return error_set(err, STATUS_INVALID, "unknown_parameter", "unknown flag %s%s", name,
+                     nearest_hint(&nearest, hint));
+}
+
+static enum status read_action(struct command_line *line, const char *flag, size_t length, struct error *err)
+{
     for (size_t i = 0; i < NUM_ACTION_FLAGS; i++) {
         if (!is_name(flag, length, action_flags[i].name))
             continue;
@@ -244,9 +184,7 @@ static enum status read_action(struct command_line *line, const char *flag, size
             line->action = action_flags[i].action;
         return STATUS_OK;
     }
-    snprintf(name, sizeof name, "%.*s", (int)min_size(length, NAME_BYTES - 1), flag);
-    return error_set(err, STATUS_INVALID, "unknown_parameter", "unknown flag %s%s", name,
-                     suggestion(name, option_flag, hint));
+    return unknown_flag(flag, length, err);
 }
 
 static enum status read_flags(int argc, char *const *argv, struct command_line *line, struct error *err)
@@ -329,7 +267,7 @@ enum status config_load(int argc, char *const *argv, char *const *environment, s
         return STATUS_OK;
     if (line.config_file != NULL && load_file(line.config_file, out, err) != STATUS_OK)
         return err->status;
-    if (load_environment(environment, out, err) != STATUS_OK || apply_flags(&line, out, err) != STATUS_OK)
+    if (environment_load(environment, out, err) != STATUS_OK || apply_flags(&line, out, err) != STATUS_OK)
         return err->status;
     return check_together(out, err);
 }

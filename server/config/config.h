@@ -62,14 +62,14 @@ enum config_action {
 
 /*
  * Gather the configuration: defaults, then the INI file of --config, then SAMPLERD_* variables, then
- * flags; the later wins.
+ * flags; the later wins.  Of variables that are no key environment_warn() tells.
  *
  *   argc, argv   as main() has them
  *   environment  NULL-terminated "NAME=value" list, or NULL
  *   out          complete, also where the action is to print the help or the version (both of which
  *                look at the command line only)
  *
- * Errors: STATUS_INVALID for an unknown key, section, variable or flag, a value out of range or a file
+ * Errors: STATUS_INVALID for an unknown key, section or flag, a value out of range or a file
  * that cannot be read; the message names where it stands.  Not thread-safe (getaddrinfo, inih).
  */
 enum status config_load(int argc, char *const *argv, char *const *environment, struct config *out,

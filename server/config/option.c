@@ -324,6 +324,11 @@ void option_range(const struct option *option, char text[OPTION_VALUE_BYTES])
     }
 }
 
+void option_key(const struct option *option, char text[OPTION_VALUE_BYTES])
+{
+    snprintf(text, OPTION_VALUE_BYTES, "%s", option->key);
+}
+
 void option_flag(const struct option *option, char text[OPTION_VALUE_BYTES])
 {
     snprintf(text, OPTION_VALUE_BYTES, "--%s", option->key);

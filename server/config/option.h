@@ -58,6 +58,9 @@ void option_value(const struct option *option, const struct config *config, char
 /* What a value may be: "from 0 to 64 threads", "text or json". */
 void option_range(const struct option *option, char text[OPTION_VALUE_BYTES]);
 
+/* The key as the INI file has it: "max_body_bytes". */
+void option_key(const struct option *option, char text[OPTION_VALUE_BYTES]);
+
 /* The flag: "--max-body-bytes". */
 void option_flag(const struct option *option, char text[OPTION_VALUE_BYTES]);
 

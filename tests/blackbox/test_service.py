@@ -51,7 +51,7 @@ class CommandLine(unittest.TestCase):
         for flags, variables, message in (
                 (["--worker", "1"], {}, "--workers"),
                 (["--workers", "1025"], {}, "from 0 to 1024"),
-                ([], {"SAMPLERD_WORKRES": "1"}, "SAMPLERD_WORKERS"),
+                ([], {"SAMPLERD_WORKERS": "1025"}, "SAMPLERD_WORKERS"),
                 (["--listen", "127.0.0.1"], {}, "no port"),
                 (["--config", "/nowhere.ini"], {}, "/nowhere.ini")):
             with self.subTest(flags=flags, **variables):
@@ -60,6 +60,41 @@ class CommandLine(unittest.TestCase):
                 self.assertEqual(done.stdout, "")
                 self.assertIn(message, done.stderr)
                 self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+    def test_variables_that_are_no_settings(self):
+        """What Kubernetes and docker say about a service samplerd or samplerd-canary, and what is left empty."""
+        variables = {"SAMPLERD_WORKERS": "", "SAMPLERD_TOKEN_FILE": "", "SAMPLERD_WORKRES": "",
+                     "SAMPLERD_NAME": "/web/samplerd", "SAMPLERD_ENV_SAMPLERD_LISTEN": "0.0.0.0:8090"}
+        for name in ("SAMPLERD", "SAMPLERD_CANARY", "SAMPLERD_MAX_BODY_BYTES"):
+            link = "tcp://10.0.0.1:8090"
+            variables.update({
+                f"{name}_PORT": link, f"{name}_PORT_8090_TCP": link, f"{name}_PORT_8090_TCP_ADDR": "10.0.0.1",
+                f"{name}_PORT_8090_TCP_PORT": "8090", f"{name}_PORT_8090_TCP_PROTO": "tcp",
+                f"{name}_SERVICE_HOST": "10.0.0.1", f"{name}_SERVICE_PORT": "8090",
+                f"{name}_SERVICE_PORT_HTTP": "8090"})
+        with samplerd.Server(**variables) as server:
+            self.assertEqual(server.sample(GOOD).status, 200)
+            self.assertNotIn("environment", server.log())
+        self.assertEqual(samplerd.run("--print-config", **variables).stdout, samplerd.run("--print-config").stdout)
+
+    def test_pods_ask_for_no_service_links(self):
+        pods = [path for path in (samplerd.ROOT / "docker/k8s").rglob("*.yaml") if "containers:" in path.read_text()]
+        self.assertEqual(len(pods), 2)
+        for path in pods:
+            self.assertIn("\n      enableServiceLinks: false\n", path.read_text(), path)
+
+    def test_misspelt_variables_are_told(self):
+        variables = {"SAMPLERD_WORKRES": "1", "SAMPLERD_FROBNICATE": "1"}
+        expected = ("name=SAMPLERD_WORKRES nearest=SAMPLERD_WORKERS\n", "name=SAMPLERD_FROBNICATE nearest=none\n")
+        with samplerd.Server(**variables) as server:
+            self.assertEqual(server.sample(GOOD).status, 200)
+            log = server.log()
+        checked = samplerd.run("--check-config", **variables)
+        self.assertEqual(checked.returncode, 0)
+        for text in (log, checked.stderr):
+            self.assertEqual(text.count("unknown environment variable"), 2, text)
+            for line in expected:
+                self.assertIn(line, text)
 
     def test_an_address_in_use(self):
         with samplerd.Server() as server:
