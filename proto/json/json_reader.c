@@ -47,6 +47,14 @@ char json_reader_peek(struct json_reader *r)
     return r->scan.p < r->scan.end ? *r->scan.p : '\0';
 }
 
+bool json_reader_null(struct json_reader *r)
+{
+    if (r->scan.end - r->scan.p < 4 || memcmp(r->scan.p, "null", 4) != 0)
+        return false;
+    r->scan.p += 4;
+    return true;
+}
+
 enum status json_reader_size(struct json_reader *r, size_t *out)
 {
     struct json_scan *s = &r->scan;

@@ -23,6 +23,9 @@ enum status json_reader_fail(struct json_reader *r, const char *reason);
 /* The character that the next value begins with, spaces left out; 0 at the end. */
 char json_reader_peek(struct json_reader *r);
 
+/* Step over a null, which leaves a member out; false when the value is another. */
+bool json_reader_null(struct json_reader *r);
+
 /* A string without a zero byte; *out is a loan of texts. */
 enum status json_reader_string(struct json_reader *r, const char **out);
 

@@ -5,15 +5,6 @@
 
 #include <string.h>
 
-/* Whether a member that can be left out is so by null. */
-static bool take_null(struct json_reader *r)
-{
-    if (r->scan.end - r->scan.p < 4 || memcmp(r->scan.p, "null", 4) != 0)
-        return false;
-    r->scan.p += 4;
-    return true;
-}
-
 struct reading {
     struct json_reader reader; /* first: its members are called with it */
     struct kserve_header *header;
@@ -71,11 +62,9 @@ static enum status read_objects(struct reading *q, enum status (*object)(struct 
 /* The field's name in the table, which outlives the request's texts. */
 static const char *lasting_name(const struct kserve_input *in)
 {
-    for (const struct param *param = params_table; in->has_name && param < params_table + params_count;
-         param++)
-        if (strcmp(param->name, in->tensor.name) == 0)
-            return param->name;
-    return "data";
+    const struct param *param =
+        in->has_name ? params_find(PARAM_IN_ANY, in->tensor.name, strlen(in->tensor.name)) : NULL;
+    return param == NULL ? "data" : param->name;
 }
 
 /* FP32 goes straight to where it stays; room is lent once, for as many numbers as the header can have. */
@@ -176,7 +165,7 @@ static enum status read_input_member(struct json_reader *r, const char *key, voi
         return fail(q, "an input has name, shape, datatype, parameters and data and nothing else;");
     if (once(q, &in->has_parameters) != STATUS_OK)
         return q->err->status;
-    return take_null(r) ? STATUS_OK : json_reader_object(r, in, read_input_parameter);
+    return json_reader_null(r) ? STATUS_OK : json_reader_object(r, in, read_input_parameter);
 }
 
 /* Whether the values are as many as the shape says. */
@@ -253,7 +242,7 @@ static enum status read_output_member(struct json_reader *r, const char *key, vo
         return fail(q, "an output has name and parameters and nothing else;");
     if (once(q, &asked->has_parameters) != STATUS_OK)
         return q->err->status;
-    return take_null(r) ? STATUS_OK : json_reader_object(r, asked, read_output_parameter);
+    return json_reader_null(r) ? STATUS_OK : json_reader_object(r, asked, read_output_parameter);
 }
 
 static enum status unknown_output(const char *name, struct error *err)
@@ -311,14 +300,15 @@ static bool is_of_kind(const struct param *param, char first)
 
 static enum status check_kind(struct reading *q, const char *key, char first)
 {
-    for (const struct param *param = params_table; param < params_table + params_count; param++)
-        if (strcmp(param->name, key) == 0 && !is_of_kind(param, first))
-            return params_wrong_type(param,
-                                     first == '"'                   ? "a string"
-                                     : first == 't' || first == 'f' ? "true or false"
-                                                                    : "a number",
-                                     ERROR_NO_ROW, q->err);
-    return STATUS_OK;
+    const struct param *param = params_find(PARAM_IN_ANY, key, strlen(key));
+    if (param == NULL || is_of_kind(param, first))
+        return STATUS_OK;
+    const char *is_bool = first == 't' || first == 'f' ? "true or false" : NULL;
+    return params_wrong_type(param,
+                             first == '"'      ? "a string"
+                             : is_bool != NULL ? is_bool
+                                               : "a number",
+                             ERROR_NO_ROW, q->err);
 }
 
 /* The text of a value as a query has it. */
@@ -363,7 +353,7 @@ static enum status read_parameter(struct json_reader *r, const char *key, void *
         return read_bool(q, &q->header->binary_output);
     if (is_reserved(key))
         return json_scan_value(&r->scan);
-    return take_null(r) ? STATUS_OK : add_field(q, key);
+    return json_reader_null(r) ? STATUS_OK : add_field(q, key);
 }
 
 /* ---- the whole ---- */
@@ -395,7 +385,7 @@ static enum status read_member(struct json_reader *r, const char *key, void *out
         return fail(q, "a request has id, parameters, inputs and outputs and nothing else;");
     if (once(q, seen) != STATUS_OK)
         return q->err->status;
-    if (take_null(r))
+    if (json_reader_null(r))
         return STATUS_OK;
     if (seen == &q->has_id)
         return read_id(q);

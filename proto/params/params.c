@@ -25,23 +25,6 @@ void params_init(struct params *p, struct arena *arena, enum param_form form)
 
 /* ---- finding one by name ---- */
 
-static const struct param *nearest(const char *name, size_t length, enum param_form form)
-{
-    const struct param *best = NULL;
-    size_t least = length / 3 + 1;
-    for (const struct param *param = params_table;
-         length <= SPELLING_NAME_BYTES && param < params_table + params_count; param++) {
-        if (!(param->forms & form))
-            continue;
-        size_t distance = spelling_distance(name, length, param->name, strlen(param->name));
-        if (distance <= least && distance < length && (best == NULL || distance < least)) {
-            best = param;
-            least = distance;
-        }
-    }
-    return best;
-}
-
 /* A copy of at most SPELLING_NAME_BYTES bytes, cut before a byte that continues a UTF-8 character. */
 static const char *copy_name(struct arena *arena, const char *name, size_t length)
 {
@@ -56,22 +39,14 @@ static const char *copy_name(struct arena *arena, const char *name, size_t lengt
     return copy;
 }
 
-/* Of a name that the table has for other forms of request: which; NULL for any other. */
-static const char *elsewhere(const char *name, size_t length)
-{
-    for (const struct param *param = params_table; param < params_table + params_count; param++)
-        if (strlen(param->name) == length && memcmp(param->name, name, length) == 0)
-            return param->forms == PARAM_IN_RAW ? "raw requests" : "JSON requests and of named tensors";
-    return NULL;
-}
-
 static enum status unknown(struct params *p, const char *name, size_t length, struct error *err)
 {
     const char *copy = copy_name(p->arena, name, length);
-    const struct param *near = nearest(name, length, p->form);
-    const char *forms = elsewhere(name, length);
-    if (forms != NULL)
-        error_set(err, STATUS_INVALID, "unknown_parameter", "%s is a parameter of %s only", copy, forms);
+    const struct param *near = params_nearest(p->form, name, length, length / 3 + 1);
+    const struct param *elsewhere = params_find(PARAM_IN_ANY, name, length);
+    if (elsewhere != NULL)
+        error_set(err, STATUS_INVALID, "unknown_parameter", "%s is a parameter of %s only", copy,
+                  elsewhere->forms == PARAM_IN_RAW ? "raw requests" : "JSON requests and of named tensors");
     else if (near != NULL)
         error_set(err, STATUS_INVALID, "unknown_parameter", "%s is not a known parameter; did you mean %s?",
                   copy, near->name);
@@ -83,20 +58,16 @@ static enum status unknown(struct params *p, const char *name, size_t length, st
 enum status params_begin(struct params *p, const char *name, size_t length, const struct param **out,
                          struct error *err)
 {
-    for (size_t i = 0; i < params_count; i++) {
-        const struct param *param = &params_table[i];
-        if (!(param->forms & p->form) || strlen(param->name) != length ||
-            memcmp(param->name, name, length) != 0)
-            continue;
-        if (p->seen[i]) {
-            error_set(err, STATUS_INVALID, "duplicate_parameter", "%s is given twice", param->name);
-            return error_at(err, param->name, ERROR_NO_ROW);
-        }
-        p->seen[i] = true;
-        *out = param;
-        return STATUS_OK;
+    const struct param *param = params_find(p->form, name, length);
+    if (param == NULL)
+        return unknown(p, name, length, err);
+    if (p->seen[index_of(param)]) {
+        error_set(err, STATUS_INVALID, "duplicate_parameter", "%s is given twice", param->name);
+        return error_at(err, param->name, ERROR_NO_ROW);
     }
-    return unknown(p, name, length, err);
+    p->seen[index_of(param)] = true;
+    *out = param;
+    return STATUS_OK;
 }
 
 /* ---- setting one ---- */
@@ -254,10 +225,8 @@ enum status params_set_ids(struct params *p, const struct param *param, const in
 
 size_t params_length(const struct params *p, const char *name)
 {
-    for (size_t i = 0; i < params_count; i++)
-        if (strcmp(params_table[i].name, name) == 0)
-            return p->lengths[i];
-    return 0;
+    const struct param *param = params_find(PARAM_IN_ANY, name, strlen(name));
+    return param == NULL ? 0 : p->lengths[index_of(param)];
 }
 
 static enum status missing(const char *name, const char *what, struct error *err)

@@ -1,14 +1,16 @@
 #include "proto/params/params_table.h"
 
+#include "core/base/spelling.h"
 #include "proto/params/params.h"
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 static const char *const modes[] = {"processed", "raw", NULL};
 const char *const params_dtypes[] = {"f32", "f16", "bf16", NULL};
 
-#define ANYWHERE (PARAM_IN_JSON | PARAM_IN_RAW | PARAM_IN_NPY | PARAM_IN_TENSORS)
+#define ANYWHERE PARAM_IN_ANY
 #define IN_BODY  (PARAM_IN_JSON | PARAM_IN_TENSORS)
 #define LARGEST_WEIGHT                                                                                       \
     0x1.fffffefffffffp127 /* what still rounds to FLT_MAX: 3.4028235e38, as it is written */
@@ -57,6 +59,30 @@ _Static_assert(sizeof params_table / sizeof params_table[0] <= PARAMS_MAX,
                "struct params has room for fewer");
 _Static_assert(sizeof(enum logprobs_mode) == sizeof(unsigned) && sizeof(enum dtype) == sizeof(unsigned),
                "a choice is stored as unsigned");
+
+const struct param *params_find(unsigned forms, const char *name, size_t length)
+{
+    for (const struct param *param = params_table; param < params_table + params_count; param++)
+        if ((param->forms & forms) && strlen(param->name) == length && memcmp(param->name, name, length) == 0)
+            return param;
+    return NULL;
+}
+
+const struct param *params_nearest(unsigned forms, const char *name, size_t length, size_t most)
+{
+    const struct param *best = NULL;
+    for (const struct param *param = params_table;
+         length <= SPELLING_NAME_BYTES && param < params_table + params_count; param++) {
+        if (!(param->forms & forms))
+            continue;
+        size_t distance = spelling_distance(name, length, param->name, strlen(param->name));
+        if (distance <= most && distance < length && (best == NULL || distance < most)) {
+            best = param;
+            most = distance;
+        }
+    }
+    return best;
+}
 
 static void put_range(const struct param *param, char *text, size_t size)
 {

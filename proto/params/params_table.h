@@ -26,6 +26,8 @@ enum param_type {
 /* Where a parameter can be sent: in a JSON object, beside a raw or an npy body, among named tensors. */
 enum param_form { PARAM_IN_JSON = 1, PARAM_IN_RAW = 2, PARAM_IN_NPY = 4, PARAM_IN_TENSORS = 8 };
 
+#define PARAM_IN_ANY (PARAM_IN_JSON | PARAM_IN_RAW | PARAM_IN_NPY | PARAM_IN_TENSORS)
+
 struct param {
     const char *name;
     enum param_type type;
@@ -45,6 +47,12 @@ extern const struct param params_table[];
 extern const size_t params_count; /* <= PARAMS_MAX */
 
 extern const char *const params_dtypes[]; /* names of enum dtype, in its order; NULL-terminated */
+
+/* The parameter of one of these forms by its name; NULL for none. */
+const struct param *params_find(unsigned forms, const char *name, size_t length);
+
+/* The one whose name is nearest to this, at most so many edits away; NULL for none. */
+const struct param *params_nearest(unsigned forms, const char *name, size_t length, size_t most);
 
 /* Whether it may be a list: of a value a row, of weights, of numbers or of ids. */
 bool params_takes_list(const struct param *param);
