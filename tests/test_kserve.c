@@ -91,6 +91,8 @@ static const struct {
      "1x2x1: 1,2 temperature=[3,4]", PLAIN},
     {REQUEST(BYTES("logits", "FP16", "[2,1]", "4"), ""), 4, "1x2x1 f16: 0,1.875", PLAIN},
     {REQUEST(BYTES("logits", "BF16", "[2]", "4"), ""), 4, "1x1x2 bf16: 0,1", PLAIN},
+    {REQUEST(LOGITS "," BYTES("bias", "FP16", "[2]", "4"), ""), 4, "1x1x2: 1,2 bias=0,1.875", PLAIN},
+    {REQUEST(LOGITS "," BYTES("bias", "BF16", "[1,2]", "4"), ""), 4, "1x1x2: 1,2 bias=0,1", PLAIN},
     {REQUEST(INPUT("top_k", "INT32", "[1]", "[3]") "," BYTES("logits", "FP32", "[1,2]", "8") "," INPUT(
                  "temperature", "FP32", "[1]", "[0.5]"),
              ""),

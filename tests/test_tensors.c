@@ -68,6 +68,10 @@ static const struct {
     {{TWO_ROWS, TENSOR("bias", TENSOR_F32, 1, VALUES(2), OF(float, 5, 6))}, "1x2x2: 1,2,3,4 bias=5,6"},
     {{TENSOR("bias", TENSOR_F32, 2, VALUES(2, 2), OF(float, 5, 6, 7, 8)), TWO_ROWS},
      "1x2x2: 1,2,3,4 biases=5,6,7,8"},
+    {{TENSOR("bias", TENSOR_F16, 1, VALUES(2), OF(uint16_t, 0x3c00, 0xfc00)), TWO_ROWS},
+     "1x2x2: 1,2,3,4 bias=1,-inf"},
+    {{TENSOR("bias", TENSOR_BF16, 2, VALUES(2, 2), OF(uint16_t, 0x3f80, 0xbf80, 0, 0x4000)), TWO_ROWS},
+     "1x2x2: 1,2,3,4 biases=1,-1,0,2"},
     {{TWO_ROWS, TENSOR("candidate_ids", TENSOR_I32, 2, VALUES(2, 2), OF(int32_t, 9, 8, 7, INT32_MAX))},
      "1x2x2: 1,2,3,4 ids=9,8,7,2147483647"},
     {{TWO_ROWS, TENSOR("candidate_ids", TENSOR_I64, 2, VALUES(2, 2), OF(int64_t, 9, 8, 7, INT32_MAX))},
@@ -115,7 +119,8 @@ static const struct {
     {{TWO_ROWS, TENSOR("seed", TENSOR_U8, 1, VALUES(1), OF(uint8_t, 255))}, "1x2x2: 1,2,3,4 seed=255"},
 };
 
-/* Wherever it lies: a copy is borrowed only for an array that is not aligned, or of 64-bit ids. */
+/* Wherever it lies: a copy is borrowed only for an array that is not aligned, of 64-bit ids, or a bias
+ * of halves. */
 START_TEST(accepts)
 {
     size_t count = count_of(accepted[_i].tensors);
@@ -125,10 +130,11 @@ START_TEST(accepts)
         decode(&r, accepted[_i].tensors, count, shift, copies);
         ck_assert_msg(r.status == STATUS_OK, "%s: %s", accepted[_i].request, r.err.message);
         ck_assert_str_eq(bodies_describe(&r.request, text, sizeof text), accepted[_i].request);
-        bool narrowed =
-            count > 1 && accepted[_i].tensors[1].type == TENSOR_I64 && r.request.candidate_ids != NULL;
+        const struct tensor *t = accepted[_i].tensors;
+        bool narrowed = count > 1 && t[1].type == TENSOR_I64 && r.request.candidate_ids != NULL;
+        bool widened = strcmp(t[0].name, "bias") == 0 && t[0].type != TENSOR_F32;
         if (shift == 0)
-            ck_assert_uint_eq(r.num_loans, narrowed);
+            ck_assert_uint_eq(r.num_loans, narrowed + widened);
         if (shift == 1)
             ck_assert_uint_eq(r.num_loans, 1 + (r.request.bias != NULL) + (r.request.candidate_ids != NULL));
         bodies_fini(&r);
@@ -168,11 +174,16 @@ static const struct {
      "logits",
      ERROR_NO_ROW,
      "logits is F64 [1]; it must be F32, F16 or BF16 [V], [B, V], or [M, B, V] with mix"},
-    {{TWO_ROWS, TENSOR("bias", TENSOR_F16, 1, VALUES(2), OF(uint16_t, 0, 0))},
+    {{TWO_ROWS, TENSOR("bias", TENSOR_I32, 1, VALUES(2), OF(int32_t, 0, 0))},
      "wrong_type",
      "bias",
      ERROR_NO_ROW,
-     "bias is F16 [2]; it must be F32 [V] or [B, V]"},
+     "bias is I32 [2]; it must be F32, F16 or BF16 [V] or [B, V]"},
+    {{TWO_ROWS, TENSOR("bias", TENSOR_F16, 2, VALUES(1, 0), OF(uint16_t, 0))},
+     "wrong_length",
+     "bias",
+     ERROR_NO_ROW,
+     "bias is F16 [1, 0]; it must be"},
     {{TWO_ROWS, TENSOR("candidate_ids", TENSOR_U32, 2, VALUES(2, 2), OF(uint32_t, 1, 2, 3, 4))},
      "wrong_type",
      "candidate_ids",

@@ -1,5 +1,6 @@
 #include "core/row/mix.h"
 
+#include "core/row/load.h"
 #include "core/row/rowcheck.h"
 
 #include <assert.h>
@@ -31,17 +32,7 @@ static void load(const struct sample_request *request, const struct kernels *ker
                  float *out)
 {
     const char *at = (const char *)request->logits + first * dtype_bytes(request->dtype);
-    switch (request->dtype) {
-    case DTYPE_F32:
-        memcpy(out, at, n * sizeof *out);
-        break;
-    case DTYPE_F16:
-        kernels->widen_f16((const uint16_t *)(const void *)at, n, out);
-        break;
-    case DTYPE_BF16:
-        kernels->widen_bf16((const uint16_t *)(const void *)at, n, out);
-        break;
-    }
+    load_floats(kernels, request->dtype, at, n, out);
 }
 
 /* A row that is added up, and what was found on the way. */

@@ -20,7 +20,7 @@ struct header {
     struct json_reader reader; /* first: its members are called with it; start is that of the body */
     struct entry entries[PARAMS_MAX];
     size_t num_entries;
-    struct query_field fields[PARAMS_MAX]; /* of __metadata__ */
+    struct query_field fields[PARAMS_MAX]; /* of __metadata__, those that are parameters */
     size_t num_fields;
     bool has_metadata;
     struct error *err;
@@ -81,16 +81,28 @@ static enum status read_entry_member(struct json_reader *reader, const char *key
                : read_offsets(h, e);
 }
 
+/*
+ * Other entries are their writers' own: {"format":"pt"}.  One that is nearly a parameter's name, an edit in
+ * four letters, was meant to be it.
+ */
+static bool is_meant(const char *key)
+{
+    size_t length = strlen(key);
+    return params_nearest(PARAM_IN_TENSORS, key, length, length / 4) != NULL;
+}
+
 static enum status read_field(struct json_reader *reader, const char *key, void *out)
 {
     struct header *h = (struct header *)reader;
     (void)out;
-    if (h->num_fields == PARAMS_MAX)
-        return json_reader_fail(&h->reader, "__metadata__ has more names than there are parameters");
-    struct query_field *field = &h->fields[h->num_fields++];
-    field->key = key;
     if (json_reader_peek(&h->reader) != '"')
         return json_reader_fail(&h->reader, "a value of __metadata__ is no string");
+    if (!is_meant(key))
+        return json_scan_string(&h->reader.scan);
+    if (h->num_fields == PARAMS_MAX)
+        return json_reader_fail(&h->reader, "__metadata__ has more names of parameters than there are");
+    struct query_field *field = &h->fields[h->num_fields++];
+    field->key = key;
     return json_reader_string(&h->reader, &field->value);
 }
 
@@ -102,7 +114,7 @@ static enum status read_member(struct json_reader *reader, const char *key, void
         if (h->has_metadata)
             return json_reader_fail(&h->reader, "__metadata__ comes twice");
         h->has_metadata = true;
-        return json_reader_object(&h->reader, NULL, read_field);
+        return json_reader_null(reader) ? STATUS_OK : json_reader_object(&h->reader, NULL, read_field);
     }
     if (h->num_entries == PARAMS_MAX)
         return json_reader_fail(&h->reader, "more tensors than there are parameters");

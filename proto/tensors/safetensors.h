@@ -11,16 +11,16 @@ size_t safetensors_header_bytes(const char *body, size_t length);
 
 /*
  * Read a request in the safetensors format: the parameters are tensors of their names (tensors.h), or texts
- * in __metadata__ as in a query.
+ * in __metadata__ as in a query.  What else is there is let be, unless it is nearly a parameter's name.
  *
  *   body    [length] bytes
  *   arena   empty; is given the room it needs and lends what out points at.  The caller frees it, after an
  *           error too
- *   lender  lends copies of arrays that do not lie aligned, and I64 ids as int32
+ *   lender  lends copies of arrays that do not lie aligned, halves of a bias as float32, and I64 ids as int32
  *   out     written on STATUS_OK; a view of body, arena and loans
  *
  * Stricter than some readers, as the format asks: offsets without holes or overlaps from 0 to the end, sizes
- * exact, no name twice, only spaces behind the header's object.
+ * exact, no tensor twice, only spaces behind the header's object.
  * Errors: STATUS_INVALID (params.h, tensors.h, json_scan.h), malformed_safetensors, unsupported_dtype;
  * STATUS_TOO_LARGE for a header of more than SAFETENSORS_MAX_HEADER_BYTES; STATUS_NO_MEMORY; those of the
  * lender.  Thread-safe.

@@ -1,6 +1,6 @@
 #include "proto/tensors/tensors.h"
 
-#include "core/kernels/kernels.h"
+#include "core/row/load.h"
 #include "proto/params/query.h"
 
 #include <inttypes.h>
@@ -96,24 +96,23 @@ static bool is_signed(enum tensor_type type)
     return type == TENSOR_I8 || type == TENSOR_I16 || type == TENSOR_I32 || type == TENSOR_I64;
 }
 
+/* Whether arrays of numbers may be of this type, and the same as a dtype. */
+static bool find_dtype(enum tensor_type type, enum dtype *out)
+{
+    *out = type == TENSOR_F16 ? DTYPE_F16 : type == TENSOR_BF16 ? DTYPE_BF16 : DTYPE_F32;
+    return type == TENSOR_F32 || *out != DTYPE_F32;
+}
+
 static double load_float(enum tensor_type type, const unsigned char *at)
 {
-    const struct kernels *k = kernels_tables[0];
-    uint16_t half;
+    double wide; /* aligned for any type */
     float single;
-    double real;
-    switch (type) {
-    case TENSOR_F64:
-        memcpy(&real, at, sizeof real);
-        return real;
-    case TENSOR_F32:
-        memcpy(&single, at, sizeof single);
-        return (double)single;
-    default:
-        memcpy(&half, at, sizeof half);
-        (type == TENSOR_F16 ? k->widen_f16 : k->widen_bf16)(&half, 1, &single);
-        return (double)single;
-    }
+    enum dtype dtype;
+    memcpy(&wide, at, types[type].bytes);
+    if (!find_dtype(type, &dtype))
+        return wide;
+    load_floats(kernels_tables[0], dtype, &wide, 1, &single);
+    return (double)single;
 }
 
 static const unsigned char *value_at(const struct tensor *t, size_t i)
@@ -163,23 +162,42 @@ static enum status shape_of(const struct param *param, const struct tensor *t, c
     return STATUS_OK;
 }
 
+/* The values as float32, at any alignment. */
+static const float *load_values(struct tensors *t, const struct tensor *tensor, enum dtype dtype,
+                                struct error *err)
+{
+    enum { PIECE = 256 };
+    double piece[PIECE]; /* aligned for any dtype */
+    size_t count = count_values(tensor);
+    float *out = t->lender->lend(t->lender, count * sizeof *out, err);
+    for (size_t i = 0; out != NULL && i < count; i += PIECE) {
+        size_t n = count - i < PIECE ? count - i : PIECE;
+        memcpy(piece, value_at(tensor, i), n * dtype_bytes(dtype));
+        load_floats(kernels_tables[0], dtype, piece, n, out + i);
+    }
+    return out;
+}
+
+/* Logits of any dtype and a bias of float32 stay where they are, if that is aligned. */
 static enum status set_floats(struct tensors *t, const struct param *param, const struct tensor *tensor,
                               struct error *err)
 {
-    bool halves = param->type == PARAM_LOGITS;
-    const char *must = halves ? "F32, F16 or BF16 [V], [B, V], or [M, B, V] with mix" : "F32 [V] or [B, V]";
+    const char *must = param->type == PARAM_LOGITS ? "F32, F16 or BF16 [V], [B, V], or [M, B, V] with mix"
+                                                   : "F32, F16 or BF16 [V] or [B, V]";
     struct shape shape;
-    enum tensor_type type = tensor->type;
-    if (type != TENSOR_F32 && !(halves && (type == TENSOR_F16 || type == TENSOR_BF16)))
+    enum dtype dtype;
+    if (!find_dtype(tensor->type, &dtype))
         return refuse(param, tensor, "wrong_type", must, err);
     if (shape_of(param, tensor, must, &shape, err) != STATUS_OK)
         return err->status;
-    enum dtype dtype = type == TENSOR_F32 ? DTYPE_F32 : type == TENSOR_F16 ? DTYPE_F16 : DTYPE_BF16;
-    size_t bytes = count_values(tensor) * types[type].bytes;
-    const void *values = lender_align(t->lender, tensor->data, bytes, types[type].bytes, err);
+    bool is_view = param->type == PARAM_LOGITS || dtype == DTYPE_F32;
+    size_t width = dtype_bytes(dtype);
+    const void *values = is_view
+                             ? lender_align(t->lender, tensor->data, count_values(tensor) * width, width, err)
+                             : load_values(t, tensor, dtype, err);
     if (values == NULL)
         return err->status;
-    return params_set_array(&t->params, param, values, dtype, &shape, err);
+    return params_set_array(&t->params, param, values, is_view ? dtype : DTYPE_F32, &shape, err);
 }
 
 /* Ids of 64 bits, each of which must fit into 31; the caller has no memory for them yet. */

@@ -9,7 +9,7 @@
  * table, the values little-endian and row-major.
  *
  *   logits          F32, F16 or BF16 [V], [B, V], or [M, B, V] with mix
- *   bias            F32 [V] or [B, V]
+ *   bias            the same types [V] or [B, V]
  *   candidate_ids   I32 or I64 [K] or [B, K]
  *   seed, offset    any integer type, one value, [B] or [B, 1]
  *   other numbers   any number type, the same; mix [M]
@@ -69,7 +69,8 @@ struct tensors {
     struct lender *lender;
 };
 
-/* arena and lender lend what the request points at: views of aligned logits, bias and I32 ids are not copied.
+/* arena and lender lend what the request points at: views of aligned logits, F32 bias and I32 ids are not
+ * copied.
  */
 void tensors_begin(struct tensors *t, struct arena *arena, struct lender *lender);
 

@@ -11,7 +11,7 @@ import kserve
 import server as samplerd
 from forms import FORMS, pack, shape_of
 
-KSERVE_DTYPES = {"f32": "FP32", "f16": "FP16", "bf16": "BF16"}
+KSERVE_DTYPES = {dtype: datatype for datatype, dtype in kserve.DTYPES.items()}
 
 
 # ---- forms of KServe: fields as tensors where they can be, logits as the form has them ----
