@@ -2,9 +2,11 @@
 
 #include "proto/answer/encode.h"
 #include "proto/kserve/kserve_answer.h"
+#include "server/net/lingering.h"
 #include "server/net/watch.h"
 #include "server/observe/log.h"
 
+#include <gnutls/gnutls.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -22,6 +24,7 @@ struct conn {
     enum conn_phase phase;
     uint64_t since_ns; /* of the phase */
     bool kserve;       /* the request in CONN_BODY is one of KServe */
+    bool lingers;      /* its client may be sending when it ends */
     void (*expire)(void *argument);
     void *argument;
     struct conn *previous, *next;
@@ -30,6 +33,7 @@ struct conn {
 struct conns {
     struct watch_entry sweep; /* first, so that one is the other */
     struct watch *watch;
+    struct lingering *lingering;        /* what is left of connections that have ended */
     unsigned timeout_ms[CONN_GONE + 1]; /* by phase; 0: none */
 
     /* guarded by the watch's lock */
@@ -148,6 +152,38 @@ void conn_set_kserve(struct conn *conn, bool kserve)
     watch_unlock(conn->conns->watch);
 }
 
+void conn_linger(struct conn *conn)
+{
+    watch_lock(conn->conns->watch);
+    conn->lingers = true;
+    watch_unlock(conn->conns->watch);
+}
+
+/* From here on nobody else sends. */
+static bool take_over(struct conn *conn)
+{
+    watch_lock(conn->conns->watch);
+    bool alive = conn->phase != CONN_GONE;
+    conn->phase = CONN_GONE;
+    conn->lingers = alive;
+    watch_set(conn->conns->watch, &conn->entry, WATCH_NEVER);
+    watch_unlock(conn->conns->watch);
+    return alive;
+}
+
+void conn_end_with(struct conn *conn, struct MHD_Connection *connection, const char *text, size_t length)
+{
+    const union MHD_ConnectionInfo *tls =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    if (!take_over(conn))
+        return;
+    if (tls == NULL)
+        (void)!send(conn->fd, text, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+    else if (gnutls_record_send(tls->tls_session, text, length) > 0)
+        gnutls_bye(tls->tls_session, GNUTLS_SHUT_WR);
+    shutdown(conn->fd, SHUT_WR);
+}
+
 void conn_set_deadline(struct conn *conn, unsigned timeout_ms, void (*expire_call)(void *argument),
                        void *argument)
 {
@@ -183,7 +219,7 @@ static size_t count_all(struct conns *conns)
 {
     if (conns->announced > 0 && watch_now_ns() > conns->announced_ns + ANNOUNCED_NS)
         conns->announced = 0;
-    return conns->count + conns->announced;
+    return conns->count + conns->announced + lingering_count(conns->lingering);
 }
 
 size_t conns_count(struct conns *conns)
@@ -227,6 +263,8 @@ static void end(struct conns *conns, struct conn *conn)
 {
     watch_lock(conns->watch);
     watch_remove(conns->watch, &conn->entry);
+    if (conn->lingers)
+        lingering_take(conns->lingering, conn->fd);
     if (conn->previous == NULL)
         conns->first = conn->next;
     else
@@ -266,6 +304,17 @@ size_t conns_hang_up_idle(struct conns *conns, unsigned quiet_ms)
     return done ? 0 : left > 0 ? left : 1; /* one more look, for what was accepted and is not here yet */
 }
 
+static enum status start_sweep(struct conns *conns, struct error *err)
+{
+    conns->sweep.expire = sweep;
+    watch_lock(conns->watch);
+    enum status status = watch_add(conns->watch, &conns->sweep, err);
+    if (status == STATUS_OK)
+        watch_set(conns->watch, &conns->sweep, watch_in_ms(SWEEP_MS));
+    watch_unlock(conns->watch);
+    return status;
+}
+
 enum status conns_create(const struct config *config, struct conns **out, struct error *err)
 {
     struct conns *conns = calloc(1, sizeof *conns);
@@ -274,23 +323,22 @@ enum status conns_create(const struct config *config, struct conns **out, struct
     conns->timeout_ms[CONN_IDLE] = config->idle_timeout_ms + config->header_timeout_ms;
     conns->timeout_ms[CONN_HEADER] = config->header_timeout_ms;
     conns->timeout_ms[CONN_BODY] = conns->timeout_ms[CONN_ANSWER] = config->body_timeout_ms;
-    if (watch_create(&conns->watch, err) != STATUS_OK) {
-        free(conns);
-        return err->status;
-    }
-    conns->sweep.expire = sweep;
-    watch_lock(conns->watch);
-    enum status status = watch_add(conns->watch, &conns->sweep, err);
-    if (status == STATUS_OK)
-        watch_set(conns->watch, &conns->sweep, watch_in_ms(SWEEP_MS));
-    watch_unlock(conns->watch);
-    if (status != STATUS_OK) {
-        watch_destroy(conns->watch);
-        free(conns);
-        return status;
-    }
+    if (watch_create(&conns->watch, err) != STATUS_OK)
+        goto free_conns;
+    if (lingering_create(config->body_timeout_ms, &conns->lingering, err) != STATUS_OK)
+        goto destroy_watch;
+    if (start_sweep(conns, err) != STATUS_OK)
+        goto destroy_linger;
     *out = conns;
     return STATUS_OK;
+
+destroy_linger:
+    lingering_destroy(conns->lingering);
+destroy_watch:
+    watch_destroy(conns->watch);
+free_conns:
+    free(conns);
+    return err->status;
 }
 
 void conns_destroy(struct conns *conns)
@@ -300,6 +348,7 @@ void conns_destroy(struct conns *conns)
     watch_lock(conns->watch);
     watch_remove(conns->watch, &conns->sweep);
     watch_unlock(conns->watch);
+    lingering_destroy(conns->lingering);
     watch_destroy(conns->watch);
     free(conns);
 }

@@ -22,7 +22,7 @@ enum conn_phase {
     CONN_BODY,     /* the header has come: body_timeout_ms */
     CONN_SAMPLING, /* the request has come: conn_set_deadline() */
     CONN_ANSWER,   /* the answer is being sent: body_timeout_ms */
-    CONN_GONE      /* a deadline has passed, and the socket is shut down */
+    CONN_GONE      /* nothing is sent any more: a deadline has passed, or conn_end_with() */
 };
 
 /* Errors: STATUS_NO_MEMORY, STATUS_INTERNAL. */
@@ -47,6 +47,17 @@ bool conn_enter(struct conn *conn, enum conn_phase phase);
 
 /* Whether errors sent in CONN_BODY are {"error":"message"}, as KServe has them.  On the I/O thread. */
 void conn_set_kserve(struct conn *conn, bool kserve);
+
+/* When it ends, read on for what its client is sending still: it has its answer, or will have.  On the I/O
+ * thread. */
+void conn_linger(struct conn *conn);
+
+/*
+ * Send a whole answer where libmicrohttpd takes none: before the header has been judged, or in the middle of
+ * a body.  Nothing else is sent from then on: the connection is in CONN_GONE, and lingers.  On the I/O
+ * thread, in one of libmicrohttpd's callbacks for this connection, in CONN_HEADER or CONN_BODY.
+ */
+void conn_end_with(struct conn *conn, struct MHD_Connection *connection, const char *text, size_t length);
 
 /*
  * Call `expire` when CONN_SAMPLING still lasts in timeout_ms (0: never).  It is called on a thread of its

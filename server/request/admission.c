@@ -193,11 +193,18 @@ enum status admission_judge(struct call *call, const char *url, const char *meth
     return judge_length(call);
 }
 
+size_t admission_swallow_bytes(const struct config *config)
+{
+    static const size_t least = (size_t)4 << 20;
+    return config->max_body_bytes > least ? config->max_body_bytes : least;
+}
+
 bool admission_answers_at_once(const struct call *call)
 {
     const char *expect = header(call->connection, MHD_HTTP_HEADER_EXPECT);
     const char *length = header(call->connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
     bool asked = expect != NULL && strcasecmp(expect, "100-continue") == 0;
-    bool huge = length != NULL && strtoull(length, NULL, 10) > ADMISSION_SWALLOW_BYTES;
+    size_t swallowed = admission_swallow_bytes(shared_parts(call->shared)->config);
+    bool huge = length != NULL && strtoull(length, NULL, 10) > swallowed;
     return call->refused && (asked || huge);
 }

@@ -3,10 +3,6 @@
 
 #include "server/request/call.h"
 
-/* A body that nobody needs is read to its end up to here, so that the client sees the answer and not a reset.
- */
-#define ADMISSION_SWALLOW_BYTES ((size_t)4 << 20)
-
 #define ADMISSION_TIMEOUT_HEADER "X-Request-Timeout-Ms"
 
 /* Of an infer request, and of its answer: bytes of JSON before those of tensors. */
@@ -20,8 +16,14 @@
 enum status admission_judge(struct call *call, const char *url, const char *method);
 
 /*
+ * How much of a body that nobody needs is read to its end, so that the connection can go on after it:
+ * max_body_bytes, 4 MiB at least.
+ */
+size_t admission_swallow_bytes(const struct config *config);
+
+/*
  * Whether a refusal need not wait for the body: the client asked first with Expect: 100-continue, or the body
- * is more than would be read.  The connection cannot go on after it.
+ * is more than is swallowed.  The connection cannot go on after it.
  */
 bool admission_answers_at_once(const struct call *call);
 

@@ -34,16 +34,29 @@ static enum status append(struct call *call, const char *data, size_t size)
     return STATUS_OK;
 }
 
+/* Read past a piece of a body that nobody needs. */
+static enum status swallow(struct call *call, size_t size)
+{
+    size_t limit = admission_swallow_bytes(shared_parts(call->shared)->config);
+    call->swallowed += size;
+    if (call->swallowed <= limit)
+        return STATUS_OK;
+    if (call->refused)
+        return call->x.error.status;
+    return error_set(&call->x.error, STATUS_TOO_LARGE, "too_large",
+                     "%.80s takes no body; this one has more than %zu bytes", call->url, limit);
+}
+
+/* How much of a body in chunks is to come nobody knows: one that is too large is answered in its midst. */
 enum MHD_Result call_take(struct call *call, const char *data, size_t *size)
 {
+    bool kept = !call->refused && call->takes_body;
     call->record.request_bytes += *size;
-    if (!call->refused && call->takes_body && append(call, data, *size) != STATUS_OK)
+    enum status status = kept ? append(call, data, *size) : swallow(call, *size);
+    if (status != STATUS_OK)
         refuse(call);
-    if (call->refused || !call->takes_body) {
-        call->swallowed += *size;
-        if (call->swallowed > ADMISSION_SWALLOW_BYTES)
-            return MHD_NO;
-    }
+    if (status == STATUS_TOO_LARGE || (status != STATUS_OK && !kept))
+        return respond_early(call);
     *size = 0;
     return MHD_YES;
 }
@@ -170,6 +183,7 @@ enum MHD_Result call_begin(struct shared *shared, bool admin, struct MHD_Connect
     if (!call->refused || (framed && !admission_answers_at_once(call)))
         return MHD_YES;
     call->close = true;
+    conn_linger(call->conn);
     return respond_answer(call);
 }
 

@@ -40,19 +40,26 @@ static unsigned http_code(enum status status)
     return MHD_HTTP_INTERNAL_SERVER_ERROR;
 }
 
+/* What every answer has. */
+static void add_headers(struct call *call, unsigned code, const char *content_type, size_t bytes,
+                        struct MHD_Response *response)
+{
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
+    if (call->close || shared_draining(call->shared))
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    record_answer(call, code, bytes, response);
+}
+
 static enum MHD_Result send_response(struct call *call, unsigned code, const char *content_type, size_t bytes,
                                      struct MHD_Response *response)
 {
     if (response == NULL)
         return MHD_NO;
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
-    if (call->close || shared_draining(call->shared))
-        MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     if (!conn_enter(call->conn, CONN_ANSWER)) {
         MHD_destroy_response(response);
         return MHD_NO;
     }
-    record_answer(call, code, bytes, response);
+    add_headers(call, code, content_type, bytes, response);
     enum MHD_Result queued = MHD_queue_response(call->connection, code, response);
     MHD_destroy_response(response);
     return queued;
@@ -121,22 +128,68 @@ static enum answer_form add_header_length(struct MHD_Response *response, size_t 
     return ANSWER_IDS;
 }
 
-enum MHD_Result respond_answer(struct call *call)
+/* What some errors must have. */
+static void add_error_headers(const struct call *call, unsigned code, struct MHD_Response *response)
 {
-    struct MHD_Response *response = response_of(&call->x);
-    if (response == NULL)
-        return MHD_NO;
-    unsigned code = http_code(call->x.status);
     if (code == MHD_HTTP_METHOD_NOT_ALLOWED)
         MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, call->route->allow);
     if (code == MHD_HTTP_UNAUTHORIZED) /* RFC 6750, section 3: with one parameter at least */
         MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"samplerd\"");
     if (code == MHD_HTTP_SERVICE_UNAVAILABLE)
         MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+}
+
+enum MHD_Result respond_answer(struct call *call)
+{
+    struct MHD_Response *response = response_of(&call->x);
+    if (response == NULL)
+        return MHD_NO;
+    unsigned code = http_code(call->x.status);
+    add_error_headers(call, code, response);
     enum answer_form form = code == MHD_HTTP_OK ? call->x.form : ANSWER_JSON;
     if (form == ANSWER_IDS)
         add_seed(response, &call->x.request);
     if (code == MHD_HTTP_OK && call->x.answer_header_length > 0)
         form = add_header_length(response, call->x.answer_header_length);
     return send_response(call, code, negotiation_media[form], call->x.answer_length, response);
+}
+
+/* ---- in the middle of a body ---- */
+
+static enum MHD_Result write_header(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    (void)kind;
+    fprintf(cls, "%s: %s\r\n", name, value);
+    return MHD_YES;
+}
+
+/* As libmicrohttpd would write it. */
+static void write_answer(const struct exchange *x, unsigned code, struct MHD_Response *headers, FILE *out)
+{
+    fprintf(out, "HTTP/1.1 %u %s\r\n", code, MHD_get_reason_phrase_for(code));
+    MHD_get_response_headers(headers, write_header, out);
+    fprintf(out, "Content-Length: %zu\r\n\r\n", x->answer_length);
+    fwrite(x->error_answer, 1, x->answer_length, out);
+}
+
+enum MHD_Result respond_early(struct call *call)
+{
+    const struct exchange *x = &call->x;
+    unsigned code = http_code(x->status);
+    char *text = NULL;
+    size_t length = 0;
+    struct MHD_Response *headers = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+    FILE *out = x->error_answer == NULL ? NULL : open_memstream(&text, &length);
+    call->close = true;
+    if (headers != NULL && out != NULL) {
+        add_error_headers(call, code, headers);
+        add_headers(call, code, negotiation_media[ANSWER_JSON], x->answer_length, headers);
+        write_answer(x, code, headers, out);
+    }
+    if (out != NULL && fclose(out) == 0 && length > 0)
+        conn_end_with(call->conn, call->connection, text, length);
+    free(text);
+    if (headers != NULL)
+        MHD_destroy_response(headers);
+    return MHD_NO;
 }

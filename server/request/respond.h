@@ -9,4 +9,10 @@ enum MHD_Result respond_text(struct call *call, unsigned code, const char *conte
 /* Queue the answer of the call's exchange, an error's too, with the headers that its status asks for. */
 enum MHD_Result respond_answer(struct call *call);
 
+/*
+ * Send the error of the call's exchange while its body is still coming, which libmicrohttpd cannot: the
+ * connection ends with it, and reads on for a while.  Returns MHD_NO, as the access handler then must.
+ */
+enum MHD_Result respond_early(struct call *call);
+
 #endif
