@@ -98,7 +98,8 @@ static enum status service_start(struct service *s, const struct config *config,
         sockets_close(sockets);
         return err->status;
     }
-    struct http_options options = {s->shared, sockets->main_fd, sockets->admin_fd, s->io_threads};
+    struct http_options options = {s->shared, sockets->main_fds, sockets->num_main, sockets->admin_fd,
+                                   s->io_threads};
     return http_start(&options, &s->http, err);
 }
 
@@ -125,7 +126,10 @@ static void print_banner(const struct address *address, const struct config *con
     const char *text = address->text, *curl = "curl -s";
     printf("samplerd %s listens on %s%s%s\n", SAMPLERD_VERSION, address_is_unix(address) ? "" : scheme,
            address_is_unix(address) ? "" : "://", text);
-    if (address_is_unix(address))
+    if (address_is_abstract(address))
+        printf("Try:  %s --abstract-unix-socket %s %s://localhost/sample", curl, text + strlen("unix:@"),
+               scheme);
+    else if (address_is_unix(address))
         printf("Try:  %s --unix-socket %s %s://localhost/sample", curl, text + strlen("unix:"), scheme);
     else
         printf("Try:  %s %s://%s/sample", curl, scheme, text);
@@ -205,11 +209,13 @@ static bool drain(struct service *service, struct sockets *sockets, unsigned del
 /* Serve until a signal comes; the service is started, and stopped by the caller. */
 static bool serve_until_signal(struct service *service, struct sockets *sockets, const struct config *config)
 {
-    log_event(LOG_INFO, "listening", log_text("address", sockets->main.text),
+    log_event(LOG_INFO, "listening", log_text("address", sockets->main[0].text),
               log_text("admin_address", sockets->admin_fd == -1 ? "none" : sockets->admin.text),
               log_text("kernels", service->kernels->name), log_text("blas", mix_blas_core()),
               log_uint("workers", service->workers), log_uint("io_threads", service->io_threads));
-    print_banner(&sockets->main, config);
+    for (size_t i = 1; i < sockets->num_main; i++)
+        log_event(LOG_INFO, "listening there too", log_text("address", sockets->main[i].text));
+    print_banner(&sockets->main[0], config);
     systemd_notify("READY=1");
     wait_for_signal();
     systemd_notify("STOPPING=1");

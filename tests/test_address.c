@@ -32,12 +32,16 @@ static const struct {
     {"unix:/run/samplerd.sock", "unix:/run/samplerd.sock", AF_UNIX, 0},
     {"unix:a:b", "unix:a:b", AF_UNIX, 0},
     {"unix:" PATH_107, "unix:" PATH_107, AF_UNIX, 0},
+    {"unix:@samplerd", "unix:@samplerd", AF_UNIX, 0},
+    {"unix:@" PATH_107, "unix:@" PATH_107, AF_UNIX, 0},
+    {"unix:./@x", "unix:./@x", AF_UNIX, 0},
 };
 
 START_TEST(each_good_address)
 {
     ck_assert_msg(address_parse(good[_i].in, &address, &err) == STATUS_OK, "%s", err.message);
     ck_assert_int_eq(address.storage.ss_family, good[_i].family);
+    ck_assert_int_eq(address_is_abstract(&address), strncmp(good[_i].in, "unix:@", 6) == 0);
     ck_assert_uint_eq(address_port(&address), good[_i].port);
     ck_assert_int_eq(address_is_unix(&address), good[_i].family == AF_UNIX);
     ck_assert_str_eq(address.text, good[_i].out);
@@ -68,6 +72,8 @@ static const struct {
     {"no.such.host.invalid:80", "no.such.host.invalid: "},
     {"unix:", "path after unix: is empty"},
     {"unix:" PATH_107 "a", "has 108 bytes; the system allows 107"},
+    {"unix:@", "name after unix:@ is empty"},
+    {"unix:@" PATH_107 "a", "name has 108 bytes; the system allows 107"},
 };
 
 START_TEST(each_bad_address)
@@ -90,7 +96,7 @@ static const struct {
     const char *in, *out;
 } loopbacks[] = {
     {"0.0.0.0:1", "127.0.0.1:1"},           {"[::]:1", "[::1]:1"},  {"10.1.2.3:1", "10.1.2.3:1"},
-    {"[2001:db8::1]:1", "[2001:db8::1]:1"}, {"unix:/x", "unix:/x"},
+    {"[2001:db8::1]:1", "[2001:db8::1]:1"}, {"unix:/x", "unix:/x"}, {"unix:@x", "unix:@x"},
 };
 
 START_TEST(each_loopback)
@@ -108,7 +114,7 @@ static const struct {
     {"127.0.0.1:1", true},          {"127.255.0.9:1", true}, {"0.0.0.0:1", false},
     {"10.0.0.1:1", false},          {"[::1]:1", true},       {"[::]:1", false},
     {"[::ffff:127.0.0.1]:1", true}, {"unix:/x", true},       {"[::ffff:10.0.0.1]:1", false},
-    {"[2001:db8::1]:1", false},     {"[fe80::1]:1", false},
+    {"[2001:db8::1]:1", false},     {"[fe80::1]:1", false},  {"unix:@x", true},
 };
 
 START_TEST(each_reach)
@@ -200,6 +206,29 @@ START_TEST(socket_files)
 }
 END_TEST
 
+/* It leaves no file, and is free again as soon as nobody serves it. */
+START_TEST(abstract_names)
+{
+    char text[64];
+    snprintf(text, sizeof text, "unix:@test_address.%d", (int)getpid());
+    int fd = -1, second = -1;
+    struct address told;
+    ck_assert_int_eq(address_parse(text, &address, &err), STATUS_OK);
+    ck_assert_msg(address_listen(&address, &fd, &err) == STATUS_OK, "%s", err.message);
+    ck_assert_str_eq(address.text, text);
+    ck_assert_msg(address_of_socket(fd, &told, &err) == STATUS_OK, "%s", err.message);
+    ck_assert_str_eq(told.text, text);
+    ck_assert_int_eq(connect_to(&address), 0);
+    ck_assert_int_eq(address_listen(&address, &second, &err), STATUS_INVALID);
+    ck_assert_int_ne(access(text + strlen("unix:"), F_OK), 0);
+    address_cleanup(&address);
+    ck_assert_int_eq(connect_to(&address), 0);
+    close(fd);
+    ck_assert_msg(address_listen(&address, &fd, &err) == STATUS_OK, "%s", err.message);
+    close(fd);
+}
+END_TEST
+
 START_TEST(other_files_are_left_alone)
 {
     char text[64] = "unix:/tmp/test_address_XXXXXX";
@@ -228,6 +257,7 @@ int main(void)
     TCase *listening = tcase_create("listen");
     tcase_add_loop_test(listening, port_0_becomes_a_port, 0, 2);
     tcase_add_test(listening, socket_files);
+    tcase_add_test(listening, abstract_names);
     tcase_add_loop_test(listening, a_socket_tells_its_address, 0, 2);
     tcase_add_loop_test(listening, the_mode_of_a_socket_file, 0, 3);
     tcase_add_test(listening, other_files_are_left_alone);

@@ -24,7 +24,7 @@ static bool read_number(const char *text, long *number)
     return errno == 0 && text[0] >= '0' && text[0] <= '9' && *end == '\0';
 }
 
-enum status systemd_count_sockets(const char *listen_pid, const char *listen_fds, pid_t self, int *out,
+enum status systemd_count_sockets(const char *listen_pid, const char *listen_fds, pid_t self, size_t *out,
                                   struct error *err)
 {
     long pid, count;
@@ -36,26 +36,29 @@ enum status systemd_count_sockets(const char *listen_pid, const char *listen_fds
                          "LISTEN_PID is \"%.40s\"; it must be a process id", listen_pid);
     if (pid != (long)self)
         return STATUS_OK;
-    if (!read_number(listen_fds, &count) || count > 1)
+    if (!read_number(listen_fds, &count) || (size_t)count > SYSTEMD_MOST_SOCKETS)
         return error_set(err, STATUS_INVALID, "out_of_range",
-                         "LISTEN_FDS is \"%.40s\"; it must be 0 or 1: one socket is served", listen_fds);
-    *out = (int)count;
+                         "LISTEN_FDS is \"%.40s\"; it must be from 0 to %zu sockets", listen_fds,
+                         SYSTEMD_MOST_SOCKETS);
+    *out = (size_t)count;
     return STATUS_OK;
 }
 
-enum status systemd_take_socket(int *out, struct error *err)
+enum status systemd_take_sockets(int fds[SYSTEMD_MOST_SOCKETS], size_t *count, struct error *err)
 {
-    int count, fd = SYSTEMD_FIRST_FD;
-    *out = -1;
-    if (systemd_count_sockets(getenv("LISTEN_PID"), getenv("LISTEN_FDS"), getpid(), &count, err) != STATUS_OK)
+    size_t given;
+    *count = 0;
+    if (systemd_count_sockets(getenv("LISTEN_PID"), getenv("LISTEN_FDS"), getpid(), &given, err) != STATUS_OK)
         return err->status;
-    if (count == 0)
-        return STATUS_OK;
-    int flags = fcntl(fd, F_GETFL);
-    if (flags == -1 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) == -1 || fcntl(fd, F_SETFD, FD_CLOEXEC) == -1)
-        return error_set(err, STATUS_INVALID, "no_socket", "LISTEN_FDS is 1, but descriptor %d: %s", fd,
-                         strerror(errno));
-    *out = fd;
+    for (size_t i = 0; i < given; i++) {
+        int fd = SYSTEMD_FIRST_FD + (int)i, flags = fcntl(fd, F_GETFL);
+        if (flags == -1 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) == -1 ||
+            fcntl(fd, F_SETFD, FD_CLOEXEC) == -1)
+            return error_set(err, STATUS_INVALID, "no_socket", "LISTEN_FDS is %zu, but descriptor %d: %s",
+                             given, fd, strerror(errno));
+        fds[i] = fd;
+    }
+    *count = given;
     return STATUS_OK;
 }
 

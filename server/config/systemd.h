@@ -11,27 +11,29 @@
  * and sd_notify(3), as far as they are used here.
  */
 
-#define SYSTEMD_FIRST_FD 3
+#define SYSTEMD_FIRST_FD     3
+#define SYSTEMD_MOST_SOCKETS ((size_t)16)
 
 /*
  * How many sockets were handed over, from the values of LISTEN_PID and LISTEN_FDS (NULL when unset).
  *
  *   self  our process id: the variables of another process are none of our business
- *   out   0 or 1
+ *   out   at most SYSTEMD_MOST_SOCKETS
  *
- * Errors: STATUS_INVALID for a number that is none, and for more than one socket.
+ * Errors: STATUS_INVALID for a number that is none, and for more sockets.
  */
-enum status systemd_count_sockets(const char *listen_pid, const char *listen_fds, pid_t self, int *out,
+enum status systemd_count_sockets(const char *listen_pid, const char *listen_fds, pid_t self, size_t *out,
                                   struct error *err);
 
 /*
- * Take the socket that this process was given, non-blocking from now on.
+ * Take the sockets that this process was given, non-blocking from now on.
  *
- *   out  the descriptor, the caller's to close; -1 when there is none
+ *   fds    [*count] the descriptors, the caller's to close
+ *   count  0 on an error
  *
- * Errors: as above, and STATUS_INVALID when the descriptor is not open.
+ * Errors: as above, and STATUS_INVALID when a descriptor is not open.
  */
-enum status systemd_take_socket(int *out, struct error *err);
+enum status systemd_take_sockets(int fds[SYSTEMD_MOST_SOCKETS], size_t *count, struct error *err);
 
 /*
  * Send a state such as "READY=1" to NOTIFY_SOCKET, a path or, after @, an abstract name.  Nothing happens

@@ -17,18 +17,20 @@
 
 struct acceptor {
     pthread_t thread;
-    int listen_fd, stop_fd; /* stop_fd: readable when it is time to stop */
     unsigned max_connections;
     struct MHD_Daemon *daemon;
     struct conns *conns;
+    size_t count;        /* of listening sockets */
+    size_t turn;         /* in [0, count): whose it is, so that a crowd at one does not shut out the others */
+    struct pollfd fds[]; /* [count], and one that is readable when it is time to stop */
 };
 
-/* Accept one connection; returns 0, or the reason why there is none. */
-static int accept_one(struct acceptor *a)
+/* Accept one connection of socket i; returns 0, or the reason why there is none. */
+static int accept_one(struct acceptor *a, size_t i)
 {
     struct sockaddr_storage address;
     socklen_t length = sizeof address;
-    int fd = accept4(a->listen_fd, (struct sockaddr *)&address, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    int fd = accept4(a->fds[i].fd, (struct sockaddr *)&address, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0)
         return errno;
     conns_announce(a->conns, 1);
@@ -46,46 +48,57 @@ static bool is_passing(int reason)
 /* Accept all that wait and have room.  Returns whether some may be left. */
 static bool accept_many(struct acceptor *a)
 {
-    int reason = 0;
-    while (is_passing(reason)) {
+    for (size_t empty = 0; empty < a->count; a->turn = (a->turn + 1) % a->count) {
         if (conns_count(a->conns) >= a->max_connections)
             return true;
-        reason = accept_one(a);
+        int reason = accept_one(a, a->turn);
+        if (reason != EAGAIN && !is_passing(reason))
+            return true;
+        empty = reason == EAGAIN ? empty + 1 : 0;
     }
-    return reason != EAGAIN;
+    return false;
 }
 
 static void *acceptor_main(void *argument)
 {
     struct acceptor *a = argument;
-    struct pollfd fds[2] = {{a->stop_fd, POLLIN, 0}, {a->listen_fd, POLLIN, 0}};
+    struct pollfd *stop = &a->fds[a->count];
     bool left = false;
     for (;;) {
         if (left)
-            poll(fds, 1, RETRY_MS);
+            poll(stop, 1, RETRY_MS);
         else
-            poll(fds, 2, -1);
-        if (fds[0].revents != 0)
+            poll(a->fds, a->count + 1, -1);
+        if (stop->revents != 0)
             return NULL;
         left = accept_many(a);
     }
 }
 
-enum status acceptor_create(int listen_fd, unsigned max_connections, struct MHD_Daemon *daemon,
-                            struct conns *conns, struct acceptor **out, struct error *err)
+/* One that does not block, since what made it readable may be gone when it is accepted. */
+static void watch(struct pollfd *place, int listen_fd)
 {
-    struct acceptor *a = calloc(1, sizeof *a);
+    fcntl(listen_fd, F_SETFL, fcntl(listen_fd, F_GETFL) | O_NONBLOCK);
+    *place = (struct pollfd){listen_fd, POLLIN, 0};
+}
+
+enum status acceptor_create(const int *listen_fds, size_t count, unsigned max_connections,
+                            struct MHD_Daemon *daemon, struct conns *conns, struct acceptor **out,
+                            struct error *err)
+{
+    struct acceptor *a = calloc(1, sizeof *a + (count + 1) * sizeof a->fds[0]);
     if (a == NULL)
         return error_set(err, STATUS_NO_MEMORY, "no_memory", "cannot allocate the acceptor");
-    *a = (struct acceptor){.listen_fd = listen_fd, .max_connections = max_connections};
-    a->daemon = daemon;
-    a->conns = conns;
-    fcntl(listen_fd, F_SETFL, fcntl(listen_fd, F_GETFL) | O_NONBLOCK);
-    a->stop_fd = eventfd(0, EFD_CLOEXEC);
-    int failed = a->stop_fd < 0 ? errno : thread_start(&a->thread, acceptor_main, a);
+    *a = (struct acceptor){
+        .max_connections = max_connections, .daemon = daemon, .conns = conns, .count = count};
+    for (size_t i = 0; i < count; i++)
+        watch(&a->fds[i], listen_fds[i]);
+    int stop_fd = eventfd(0, EFD_CLOEXEC);
+    a->fds[count] = (struct pollfd){stop_fd, POLLIN, 0};
+    int failed = stop_fd < 0 ? errno : thread_start(&a->thread, acceptor_main, a);
     if (failed != 0) {
-        if (a->stop_fd >= 0)
-            close(a->stop_fd);
+        if (stop_fd >= 0)
+            close(stop_fd);
         free(a);
         return error_set(err, STATUS_INTERNAL, "no_thread", "cannot start accepting: %s", strerror(failed));
     }
@@ -101,11 +114,12 @@ void acceptor_destroy(struct acceptor *a)
 {
     if (a == NULL)
         return;
-    eventfd_write(a->stop_fd, 1);
+    eventfd_write(a->fds[a->count].fd, 1);
     pthread_join(a->thread, NULL);
-    while (is_passing(accept_one(a)))
-        ;
-    close(a->listen_fd);
-    close(a->stop_fd);
+    for (size_t i = 0; i < a->count; i++)
+        while (is_passing(accept_one(a, i)))
+            ;
+    for (size_t i = 0; i <= a->count; i++)
+        close(a->fds[i].fd);
     free(a);
 }

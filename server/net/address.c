@@ -15,15 +15,19 @@
 #define HOST_BYTES   256                                                /* a DNS name has at most 253 */
 #define HIGHEST_PORT 65535u
 
+static const char *path_of(const struct address *address)
+{
+    return ((const struct sockaddr_un *)&address->storage)->sun_path;
+}
+
 /* Write address->text from the rest of it. */
 static void format(struct address *address)
 {
     char host[NI_MAXHOST], port[NI_MAXSERV];
     if (address_is_unix(address)) {
-        const struct sockaddr_un *un = (const struct sockaddr_un *)&address->storage;
-        bool abstract = address->length > offsetof(struct sockaddr_un, sun_path) && un->sun_path[0] == '\0';
+        bool abstract = address_is_abstract(address);
         snprintf(address->text, sizeof address->text, UNIX_PREFIX "%s%.*s", abstract ? "@" : "",
-                 (int)UNIX_BYTES - abstract, un->sun_path + abstract);
+                 (int)UNIX_BYTES, path_of(address) + abstract);
         return;
     }
     const struct sockaddr *any = (const struct sockaddr *)&address->storage;
@@ -36,18 +40,22 @@ static void format(struct address *address)
     snprintf(address->text, sizeof address->text, v6 ? "[%.80s]:%.5s" : "%.80s:%.5s", host, port);
 }
 
+/* A path ends with a NUL; an abstract name begins with one, and has no end but its length. */
 static enum status parse_unix(const char *path, struct address *out, struct error *err)
 {
-    size_t length = strlen(path);
+    bool abstract = path[0] == '@';
+    const char *name = path + abstract, *kind = abstract ? "name" : "path";
+    size_t length = strlen(name);
     if (length == 0)
-        return error_set(err, STATUS_INVALID, "out_of_range", "the path after unix: is empty");
+        return error_set(err, STATUS_INVALID, "out_of_range", "the %s after unix:%s is empty", kind,
+                         abstract ? "@" : "");
     if (length > UNIX_BYTES)
         return error_set(err, STATUS_INVALID, "out_of_range",
-                         "the socket path has %zu bytes; the system allows %zu", length, UNIX_BYTES);
+                         "the socket %s has %zu bytes; the system allows %zu", kind, length, UNIX_BYTES);
     struct sockaddr_un *un = (struct sockaddr_un *)&out->storage;
     un->sun_family = AF_UNIX;
     out->mode = ADDRESS_UNIX_MODE;
-    memcpy(un->sun_path, path, length + 1);
+    memcpy(un->sun_path + abstract, name, length);
     out->length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + 1);
     format(out);
     return STATUS_OK;
@@ -140,6 +148,18 @@ bool address_is_unix(const struct address *address)
     return address->storage.ss_family == AF_UNIX;
 }
 
+bool address_is_abstract(const struct address *address)
+{
+    return address_is_unix(address) && address->length > offsetof(struct sockaddr_un, sun_path) &&
+           path_of(address)[0] == '\0';
+}
+
+/* Whether it is a unix socket with a file. */
+static bool has_file(const struct address *address)
+{
+    return address_is_unix(address) && !address_is_abstract(address);
+}
+
 bool address_is_local(const struct address *address)
 {
     const struct sockaddr_in *v4 = (const struct sockaddr_in *)&address->storage;
@@ -174,7 +194,7 @@ enum status address_of_socket(int fd, struct address *out, struct error *err)
 /* A socket file that refuses connections was left behind by a process that is gone. */
 static void remove_stale_file(const struct address *address)
 {
-    const char *path = ((const struct sockaddr_un *)&address->storage)->sun_path;
+    const char *path = path_of(address);
     struct stat file;
     if (stat(path, &file) != 0 || !S_ISSOCK(file.st_mode))
         return;
@@ -190,8 +210,7 @@ static void remove_stale_file(const struct address *address)
 /* Nobody can connect before listen(), so the file has its mode in time. */
 static bool set_mode(const struct address *address)
 {
-    return !address_is_unix(address) ||
-           chmod(((const struct sockaddr_un *)&address->storage)->sun_path, (mode_t)address->mode) == 0;
+    return !has_file(address) || chmod(path_of(address), (mode_t)address->mode) == 0;
 }
 
 static bool bind_and_listen(int fd, struct address *address)
@@ -207,7 +226,7 @@ static bool bind_and_listen(int fd, struct address *address)
 
 enum status address_listen(struct address *address, int *out, struct error *err)
 {
-    if (address_is_unix(address))
+    if (has_file(address))
         remove_stale_file(address);
     int fd = socket(address->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd == -1 || !bind_and_listen(fd, address)) {
@@ -224,8 +243,8 @@ enum status address_listen(struct address *address, int *out, struct error *err)
 
 void address_cleanup(const struct address *address)
 {
-    if (address_is_unix(address))
-        unlink(((const struct sockaddr_un *)&address->storage)->sun_path);
+    if (has_file(address))
+        unlink(path_of(address));
 }
 
 void address_to_loopback(struct address *address)

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#define ADDRESS_FORMS "HOST:PORT, [IPv6]:PORT or unix:PATH"
+#define ADDRESS_FORMS "HOST:PORT, [IPv6]:PORT, unix:PATH or unix:@NAME"
 
 /* Room for any printable form: unix: and a path, or a scoped IPv6 address and a port. */
 #define ADDRESS_TEXT_BYTES (sizeof "unix:" + sizeof((struct sockaddr_un *)NULL)->sun_path)
@@ -23,8 +23,9 @@ struct address {
 };
 
 /*
- * Read "127.0.0.1:8090", "[::1]:8090", "localhost:8090" or "unix:/run/samplerd.sock".
+ * Read "127.0.0.1:8090", "[::1]:8090", "localhost:8090", "unix:/run/samplerd.sock" or "unix:@samplerd".
  *
+ * What follows unix:@ is a name without a file, of the abstract namespace of Linux; unix(7).
  * A name is looked up (IPv4 first), which may wait for a name server.  Port 0 is any free port.
  * Errors: STATUS_INVALID naming the part at fault; out is then undefined.  Thread-safe.
  */
@@ -34,6 +35,9 @@ enum status address_parse(const char *text, struct address *out, struct error *e
 unsigned address_port(const struct address *address);
 
 bool address_is_unix(const struct address *address);
+
+/* Whether it is a unix socket without a file. */
+bool address_is_abstract(const struct address *address);
 
 /* Whether none but this machine can reach it: a unix socket or a loopback address. */
 bool address_is_local(const struct address *address);

@@ -118,8 +118,8 @@ static enum status start_daemon(struct http *http, struct error *err)
         (unsigned)config->max_connections_per_ip, MHD_OPTION_ARRAY, tls_options(config), MHD_OPTION_END);
     if (http->daemon == NULL)
         return error_set(err, STATUS_INTERNAL, "no_daemon", "cannot start serving: %s", strerror(errno));
-    return acceptor_create(http->options.listen_fd, config->max_connections, http->daemon, http->conns,
-                           &http->acceptor, err);
+    return acceptor_create(http->options.listen_fds, http->options.num_listen_fds, config->max_connections,
+                           http->daemon, http->conns, &http->acceptor, err);
 }
 
 /* One thread, so that health and metrics are answered however busy the others are. */
@@ -142,10 +142,12 @@ static enum status start_admin(struct http *http, struct error *err)
     return STATUS_OK;
 }
 
-static void close_sockets(const struct http_options *options)
+/* Those that nobody else has taken over. */
+static void close_sockets(const struct http_options *options, bool admin_too)
 {
-    close(options->listen_fd);
-    if (options->admin_fd != -1)
+    for (size_t i = 0; i < options->num_listen_fds; i++)
+        close(options->listen_fds[i]);
+    if (admin_too && options->admin_fd != -1)
         close(options->admin_fd);
 }
 
@@ -153,15 +155,13 @@ enum status http_start(const struct http_options *options, struct http **out, st
 {
     struct http *http = calloc(1, sizeof *http);
     if (http == NULL) {
-        close_sockets(options);
+        close_sockets(options, true);
         return error_set(err, STATUS_NO_MEMORY, "no_memory", "cannot allocate the server");
     }
     http->options = *options;
     if (conns_create(config_of(http), &http->conns, err) != STATUS_OK ||
         start_admin(http, err) != STATUS_OK || start_daemon(http, err) != STATUS_OK) {
-        close(options->listen_fd);
-        if (http->admin == NULL && options->admin_fd != -1)
-            close(options->admin_fd);
+        close_sockets(options, http->admin == NULL);
         http_stop(http);
         return err->status;
     }

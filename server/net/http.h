@@ -10,8 +10,9 @@ struct http;
 
 struct http_options {
     struct shared *shared; /* outlives the server */
-    int listen_fd;         /* bound and listening; the server takes ownership */
-    int admin_fd;          /* the same for admin_listen, or -1 */
+    const int *listen_fds; /* [num_listen_fds] bound and listening; the server takes ownership of them */
+    size_t num_listen_fds;
+    int admin_fd; /* the same for admin_listen, or -1 */
     size_t io_threads;
 };
 

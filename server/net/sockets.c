@@ -1,6 +1,5 @@
 #include "server/net/sockets.h"
 
-#include "server/config/systemd.h"
 #include "server/request/access.h"
 
 #include <limits.h>
@@ -17,27 +16,33 @@ static enum status open_at(const struct config *config, const char *text, struct
     return address_listen(address, fd, err);
 }
 
+static enum status check_handed_over(const struct config *config, struct sockets *s, struct error *err)
+{
+    for (size_t i = 0; i < s->num_main; i++)
+        if (address_of_socket(s->main_fds[i], &s->main[i], err) != STATUS_OK ||
+            access_check_address(config, &s->main[i], err) != STATUS_OK)
+            return err->status;
+    return STATUS_OK;
+}
+
 static enum status open_main(const struct config *config, struct sockets *s, struct error *err)
 {
     struct address wanted;
-    if (s->handed_over) {
-        if (address_of_socket(s->main_fd, &s->main, err) != STATUS_OK)
-            return err->status;
-        return access_check_address(config, &s->main, err);
-    }
     if (address_parse(config->listen, &wanted, err) != STATUS_OK ||
-        access_check_address(config, &wanted, err) != STATUS_OK)
+        access_check_address(config, &wanted, err) != STATUS_OK ||
+        open_at(config, config->listen, &s->main[0], &s->main_fds[0], err) != STATUS_OK)
         return err->status;
-    return open_at(config, config->listen, &s->main, &s->main_fd, err);
+    s->num_main = 1;
+    return STATUS_OK;
 }
 
 enum status sockets_open(const struct config *config, struct sockets *out, struct error *err)
 {
-    *out = (struct sockets){.main_fd = -1, .admin_fd = -1};
-    if (systemd_take_socket(&out->main_fd, err) != STATUS_OK)
+    *out = (struct sockets){.admin_fd = -1};
+    if (systemd_take_sockets(out->main_fds, &out->num_main, err) != STATUS_OK)
         return err->status;
-    out->handed_over = out->main_fd != -1;
-    enum status status = open_main(config, out, err);
+    out->handed_over = out->num_main > 0;
+    enum status status = out->handed_over ? check_handed_over(config, out, err) : open_main(config, out, err);
     if (status == STATUS_OK && config->admin_listen[0] != '\0')
         status = open_at(config, config->admin_listen, &out->admin, &out->admin_fd, err);
     if (status != STATUS_OK) {
@@ -69,25 +74,25 @@ void sockets_withdraw(struct sockets *sockets)
 {
     if (sockets->handed_over || sockets->withdrawn)
         return;
-    if (address_is_unix(&sockets->main))
-        address_cleanup(&sockets->main);
+    if (address_is_unix(&sockets->main[0]))
+        address_cleanup(&sockets->main[0]);
     else
-        drop_beginnings(sockets->main_fd);
+        drop_beginnings(sockets->main_fds[0]);
     sockets->withdrawn = true;
 }
 
 void sockets_close(const struct sockets *sockets)
 {
-    if (sockets->main_fd != -1)
-        close(sockets->main_fd);
+    for (size_t i = 0; i < sockets->num_main; i++)
+        close(sockets->main_fds[i]);
     if (sockets->admin_fd != -1)
         close(sockets->admin_fd);
 }
 
 void sockets_cleanup(const struct sockets *sockets)
 {
-    if (!sockets->handed_over && !sockets->withdrawn && sockets->main_fd != -1)
-        address_cleanup(&sockets->main);
+    if (!sockets->handed_over && !sockets->withdrawn && sockets->num_main > 0)
+        address_cleanup(&sockets->main[0]);
     if (sockets->admin_fd != -1)
         address_cleanup(&sockets->admin);
 }

@@ -2,21 +2,24 @@
 #define SERVER_SOCKETS_H
 
 #include "server/config/config.h"
+#include "server/config/systemd.h"
 #include "server/net/address.h"
 
 /* The sockets that are served. */
 struct sockets {
-    struct address main, admin; /* where they really listen; admin only if there is one */
-    int main_fd;
-    int admin_fd;     /* -1: none */
-    bool handed_over; /* main_fd came from systemd, and its address with it */
-    bool withdrawn;   /* nobody new can connect to main */
+    struct address main[SYSTEMD_MOST_SOCKETS]; /* [num_main] where they really listen */
+    int main_fds[SYSTEMD_MOST_SOCKETS];
+    size_t num_main;
+    struct address admin; /* the same of admin_listen, */
+    int admin_fd;         /* unless this is -1: none */
+    bool handed_over;     /* main_fds came from systemd, and their addresses with them */
+    bool withdrawn;       /* nobody new can connect to main */
 };
 
 /*
- * Open what the configuration names; a socket handed over by systemd takes the place of `listen`.  Both
- * descriptors are the caller's to close.
- * Errors: STATUS_INVALID, also where access_check_address() forbids the address; nothing is then left open.
+ * Open what the configuration names; sockets handed over by systemd, all of them, take the place of `listen`.
+ * The descriptors are the caller's to close.
+ * Errors: STATUS_INVALID, also where access_check_address() forbids an address; nothing is then left open.
  */
 enum status sockets_open(const struct config *config, struct sockets *out, struct error *err);
 

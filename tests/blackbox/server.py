@@ -56,14 +56,15 @@ class Server:
                                         stdout=subprocess.PIPE, stderr=self.errors, pass_fds=pass_fds,
                                         env=environment(**variables))
         try:
-            self.host, self.port, self.path = self._await_address()
+            self.banner = self._await_banner()
+            self.host, self.port, self.path = self._read_address()
         except BaseException:
             self.stop(signal.SIGKILL)
             self.errors.close()
             raise
 
-    def _await_address(self):
-        """Read stdout until the line that says where the server listens."""
+    def _await_banner(self):
+        """Read stdout to the end of the lines that say where the server listens and how to ask it."""
         deadline, printed = time.monotonic() + START_SECONDS, b""
         while time.monotonic() < deadline:
             ready, _, _ = select.select([self.process.stdout], [], [], 0.1)
@@ -73,12 +74,16 @@ class Server:
             if not more:
                 raise StartError(self.log())
             printed += more
-            found = re.search(rb"https?://(127\.0\.0\.1|0\.0\.0\.0|\[::1\]):(\d+)[ \n/]|unix:(\S+)\n", printed)
-            if found and found[3]:
-                return None, None, found[3].decode()
-            if found:
-                return found[1].decode().strip("[]"), int(found[2]), None
+            if printed.count(b"\n") == 2:
+                return printed.decode()
         raise StartError(f"not ready in {START_SECONDS} s: {printed!r} {self.log()}")
+
+    def _read_address(self):
+        """Host and port, or path, where the server says it listens."""
+        found = re.search(r"https?://(127\.0\.0\.1|0\.0\.0\.0|\[::1\]):(\d+)[ \n/]|unix:(\S+)\n", self.banner)
+        if not found:
+            raise StartError(f"no address: {self.banner!r}")
+        return (None, None, found[3]) if found[3] else (found[1].strip("[]"), int(found[2]), None)
 
     def await_log(self, text, count=1):
         """Wait until the log has this text so often."""
@@ -132,7 +137,7 @@ class Server:
         if self.path is not None:
             s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             s.settimeout(ANSWER_SECONDS)
-            s.connect(self.path)
+            s.connect(re.sub("^@", "\0", self.path))
             return s
         s = socket.create_connection((self.host, self.port), timeout=ANSWER_SECONDS)
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # head and body are two writes

@@ -1,6 +1,7 @@
 """Who may call and how they are reached: tokens, TLS, a second address, unix sockets, systemd."""
 
 import contextlib
+import fcntl
 import hashlib
 import http.client
 import os
@@ -465,11 +466,16 @@ class Admin(Folder):
 class Systemd(Folder):
     """A socket handed over, and notices."""
 
-    def activate(self, listener, count=1, pid="$$", listen="127.0.0.1:1", flags=()):
-        """Start the program with this socket as descriptor 3; listen is then of no account."""
-        script = f'LISTEN_PID={pid} LISTEN_FDS={count} exec "$0" "$@" 3<&{listener.fileno()}'
-        return samplerd.Server(*flags, launcher=("sh", "-c", script), listen=listen,
-                               pass_fds=(listener.fileno(),))
+    def activate(self, *listeners, count=None, pid="$$", listen="127.0.0.1:1", flags=()):
+        """Start the program with these sockets as descriptors 3 and up; listen is then of no account."""
+        with contextlib.ExitStack() as copies:
+            fds = [fcntl.fcntl(s.fileno(), fcntl.F_DUPFD, 100) for s in listeners]  # none of those to be made
+            for fd in fds:
+                copies.callback(os.close, fd)
+            made = " ".join(f"{3 + i}<&{fd}" for i, fd in enumerate(fds))
+            count = len(listeners) if count is None else count
+            script = f'LISTEN_PID={pid} LISTEN_FDS={count} exec "$0" "$@" {made}'
+            return samplerd.Server(*flags, launcher=("bash", "-c", script), listen=listen, pass_fds=fds)
 
     def test_tcp(self):
         with socket.create_server(("127.0.0.1", 0)) as listener, self.activate(listener) as server:
@@ -487,8 +493,41 @@ class Systemd(Folder):
                 self.assertEqual(server.sample(GOOD).status, 200)
         self.assertTrue(os.path.exists(path), "it is systemd's file")
 
+    def test_several(self):
+        """Each of them is served while connections to another stay open."""
+        path, name = f"{self.folder}/several.sock", f"\0samplerd-{os.getpid()}"
+        with contextlib.ExitStack() as stack:
+            tcp = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            listeners = [tcp, stack.enter_context(socket.create_server(("127.0.0.1", 0)))]
+            for place in (path, name):
+                listeners.append(stack.enter_context(socket.socket(socket.AF_UNIX)))
+                listeners[-1].bind(place)
+                listeners[-1].listen()
+            server = stack.enter_context(self.activate(*listeners, flags=("--max-connections", "8")))
+            self.assertEqual(server.port, tcp.getsockname()[1])
+            held = [stack.enter_context(server.connect()) for _ in range(6)]
+            for client in held:
+                self.assertEqual(client.sample(GOOD).status, 200)
+            for place in (("127.0.0.1", listeners[1].getsockname()[1]), path, name):
+                for _ in range(2):
+                    self.assertEqual(self.ask_at(place), 200)
+            server.await_log("listening there too", 3)
+            self.assertIn(f"address=unix:@{name[1:]}", server.log())
+            self.assertEqual(server.stop(), 0)
+
+    @staticmethod
+    def ask_at(place):
+        """Status of /readyz at an address as socket.connect() takes it."""
+        with socket.socket(socket.AF_INET if isinstance(place, tuple) else socket.AF_UNIX) as s:
+            s.settimeout(samplerd.START_SECONDS)
+            s.connect(place)
+            s.sendall(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
+            return finish(s)[0]
+
     def test_what_others_can_reach(self):
-        with socket.create_server(("0.0.0.0", 0)) as listener:
+        with socket.create_server(("0.0.0.0", 0)) as listener, socket.create_server(("127.0.0.1", 0)) as local:
+            with self.assertRaisesRegex(samplerd.StartError, "allow_anonymous"):
+                self.activate(local, listener)
             with self.assertRaisesRegex(samplerd.StartError, "allow_anonymous"):
                 self.activate(listener)
             with self.activate(listener, flags=("--allow-anonymous",)) as server:
@@ -497,13 +536,14 @@ class Systemd(Folder):
     def test_mistakes(self):
         with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as idle, \
                 open("/dev/null", "rb") as file:
-            for handed, count, pid, message in ((listener, 2, "$$", "one socket is served"),
+            for handed, count, pid, message in ((listener, 17, "$$", "from 0 to 16 sockets"),
+                                                (listener, 2, "$$", "descriptor 4"),
                                                 (listener, "x", "$$", "LISTEN_FDS"),
                                                 (file, 1, "$$", "no socket"),
                                                 (idle, 1, "$$", "no stream socket that listens")):
                 with self.subTest(count=count, message=message):
                     with self.assertRaisesRegex(samplerd.StartError, message):
-                        self.activate(handed, count, pid)
+                        self.activate(handed, count=count, pid=pid)
             with self.activate(listener, pid=1, listen="127.0.0.1:0") as server:
                 self.assertNotEqual(server.port, listener.getsockname()[1], "it was another process's")
 

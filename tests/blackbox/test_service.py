@@ -142,6 +142,19 @@ class Sockets(unittest.TestCase):
                 self.assertEqual(samplerd.run("--healthcheck", "--listen", f"unix:{path}").returncode, 0)
             self.assertFalse(path.exists(), "the file goes with the server")
 
+    def test_abstract_unix_socket(self):
+        name = f"@samplerd-test-{os.getpid()}"
+        with tempfile.TemporaryDirectory() as folder:
+            with samplerd.Server(listen=f"unix:{name}", launcher=("env", "-C", folder)) as server:
+                self.assertEqual(server.path, name)
+                self.assertEqual(server.sample(GOOD).sampled()["token_ids"], [[0]])
+                self.assertEqual(samplerd.run("--healthcheck", "--listen", f"unix:{name}").returncode, 0)
+                self.assertIn(f"--abstract-unix-socket {name[1:]} ", server.banner)
+                self.assertEqual(os.listdir(folder), [], "it has no file")
+        with samplerd.Server(listen=f"unix:{name}") as server:
+            self.assertEqual(server.sample(GOOD).status, 200)
+        self.assertIn("name after unix:@ is empty", samplerd.run("--listen", "unix:@").stderr)
+
     def test_a_socket_file_left_behind(self):
         with tempfile.TemporaryDirectory() as folder:
             path = f"{folder}/samplerd.sock"
