@@ -22,20 +22,31 @@ struct walk {
     const char *next; /* where the next line must begin */
     const char *end;  /* of the head, its empty line included */
     const char *fault;
-    const char *length, *coding; /* Content-Length, Transfer-Encoding */
-    int num_lengths, num_codings;
+    const char *length, *coding, *host; /* Content-Length, Transfer-Encoding, Host */
+    int num_lengths, num_codings, num_hosts;
 };
 
-/* tchar of RFC 9110, section 5.6.2 */
-static bool is_token(const char *name)
+/* Whether all characters are letters, digits or of these marks. */
+static bool is_made_of(const char *text, const char *marks)
 {
-    static const char marks[] = "!#$%&'*+-.^_`|~";
-    for (const char *s = name; *s != '\0'; s++) {
+    for (const char *s = text; *s != '\0'; s++) {
         bool alphanumeric = (*s >= '0' && *s <= '9') || ((*s | 32) >= 'a' && (*s | 32) <= 'z');
         if (!alphanumeric && strchr(marks, *s) == NULL)
             return false;
     }
-    return *name != '\0';
+    return true;
+}
+
+/* tchar of RFC 9110, section 5.6.2 */
+static bool is_token(const char *name)
+{
+    return *name != '\0' && is_made_of(name, "!#$%&'*+-.^_`|~");
+}
+
+/* uri-host [ ":" port ], as far as its characters go (RFC 3986, section 3.2.2); empty is a host */
+static bool is_host(const char *value)
+{
+    return is_made_of(value, "-._~!$&'()*+,;=%:[]");
 }
 
 /* field-value: visible characters, spaces, tabs, and bytes above ASCII */
@@ -83,6 +94,9 @@ static enum MHD_Result visit(void *cls, enum MHD_ValueKind kind, const char *nam
     } else if (strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
         w->coding = value;
         w->num_codings++;
+    } else if (strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0) {
+        w->host = value;
+        w->num_hosts++;
     }
     return MHD_YES;
 }
@@ -110,6 +124,34 @@ static enum status judge_length(const struct walk *w, const char *version, struc
     return STATUS_OK;
 }
 
+/* RFC 9112, section 3.2: who is asked must be said, once. */
+static enum status judge_host(const struct walk *w, const char *version, struct error *err)
+{
+    if (w->num_hosts > 1)
+        return refuse(err, "there is more than one Host");
+    if (w->num_hosts == 0 && strcmp(version, MHD_HTTP_VERSION_1_0) != 0)
+        return refuse(err, "there is no Host, without which HTTP/1.1 is not to be answered");
+    if (w->num_hosts == 0 || is_host(w->host))
+        return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "malformed_header",
+                     "Host is \"%.60s\"; it must be HOST or HOST:PORT", w->host);
+}
+
+const char *framing_path(const char *target)
+{
+    static const char *const schemes[] = {"http://", "https://"};
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+        size_t length = strlen(schemes[i]);
+        if (strncasecmp(target, schemes[i], length) != 0)
+            continue;
+        const char *path = target + length + strcspn(target + length, "/");
+        if (path == target + length)
+            return target; /* nobody is asked */
+        return *path == '\0' ? "/" : path;
+    }
+    return target;
+}
+
 enum status framing_judge(struct MHD_Connection *connection, const char *method, const char *version,
                           bool *chunked, struct error *err)
 {
@@ -125,5 +167,7 @@ enum status framing_judge(struct MHD_Connection *connection, const char *method,
     if (known && w.next + 2 != w.end)
         return refuse(err, "a line does not end in CR LF, or has a zero byte");
     *chunked = w.num_codings > 0;
+    if (judge_host(&w, version, err) != STATUS_OK)
+        return err->status;
     return judge_length(&w, version, err);
 }

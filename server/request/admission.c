@@ -167,16 +167,16 @@ static enum status not_found(const char *url, struct error *err)
         "there is nothing at %.80s; POST /sample samples, GET /healthz and /version tell of the server", url);
 }
 
-enum status admission_judge(struct call *call, const char *url, const char *method)
+enum status admission_judge(struct call *call, const char *method)
 {
     struct error *err = &call->x.error;
     const struct config *config = shared_parts(call->shared)->config;
-    call->route = pages_find(url, call->admin, config->admin_listen[0] != '\0');
+    call->route = pages_find(call->url, call->admin, config->admin_listen[0] != '\0');
     call->route_place = pages_place(call->route);
     if (judge_caller(call) != STATUS_OK)
         return err->status;
     if (call->route == NULL)
-        return not_found(url, err);
+        return not_found(call->url, err);
     call->sample = call->route->page == NULL;
     call->takes_body = strcmp(call->route->allow, MHD_HTTP_METHOD_POST) == 0;
     bool get = strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;

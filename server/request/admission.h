@@ -13,7 +13,7 @@
  * deadline, length, load. Sets the call's route, media, timeout and body buffer. Errors: as the status says,
  * with the text in call->x.error.
  */
-enum status admission_judge(struct call *call, const char *url, const char *method);
+enum status admission_judge(struct call *call, const char *method);
 
 /*
  * How much of a body that nobody needs is read to its end, so that the connection can go on after it:

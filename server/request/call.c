@@ -165,20 +165,20 @@ void call_destroy(struct call *call)
 }
 
 enum MHD_Result call_begin(struct shared *shared, bool admin, struct MHD_Connection *connection,
-                           const char *url, const char *method, const char *version, struct call **out)
+                           const char *target, const char *method, const char *version, struct call **out)
 {
     struct call *call = call_create(shared, connection);
     if (call == NULL)
         return MHD_NO;
     *out = call;
     call->admin = admin;
-    call->url = url;
+    call->url = framing_path(target);
     call->x.memory = shm_memory(shared_parts(shared)->shm);
-    call->x.plain_errors = pages_is_kserve(url);
+    call->x.plain_errors = pages_is_kserve(call->url);
     conn_set_kserve(call->conn, call->x.plain_errors);
     record_begin(call, method);
     bool framed = framing_judge(connection, method, version, &call->close, &call->x.error) == STATUS_OK;
-    if (!framed || admission_judge(call, url, method) != STATUS_OK)
+    if (!framed || admission_judge(call, method) != STATUS_OK)
         refuse(call);
     if (!call->refused || (framed && !admission_answers_at_once(call)))
         return MHD_YES;

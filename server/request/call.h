@@ -37,7 +37,7 @@ struct call {
 
 /* Headers have come.  *out is set unless memory is short; the answer may be queued already. */
 enum MHD_Result call_begin(struct shared *shared, bool admin, struct MHD_Connection *connection,
-                           const char *url, const char *method, const char *version, struct call **out);
+                           const char *target, const char *method, const char *version, struct call **out);
 
 /* A piece of the body has come. */
 enum MHD_Result call_take(struct call *call, const char *data, size_t *size);

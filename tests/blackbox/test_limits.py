@@ -1,9 +1,11 @@
 """What clients and load may not do to the server: malformed framing, deadlines, slow peers, shutdown under load."""
 
 import http.client
+import json
 import os
 import socket
 import struct
+import subprocess
 import tempfile
 import threading
 import time
@@ -87,10 +89,21 @@ MALFORMED = {
     "a zero byte in a value": request(b"X-A: b\0c", LENGTH),
     "a zero byte before a name": request(b"\0X-A: b", LENGTH),
     "no name": request(b": b", LENGTH),
+    "no host": request(LENGTH, head=[HEAD[0], HEAD[2]]),
+    "two hosts": request(b"Host: y", LENGTH),
+    "the same host twice": request(b"host: x", LENGTH),
+    "two hosts in HTTP/1.0": request(b"Host: y", LENGTH, head=[b"POST /sample HTTP/1.0", *HEAD[1:]]),
+    "two names in a host": request(LENGTH, head=[HEAD[0], b"Host: x y", HEAD[2]]),
+    "a path in a host": request(LENGTH, head=[HEAD[0], b"Host: x/y", HEAD[2]]),
+    "no host but in the target": request(LENGTH, head=[b"POST http://x/sample HTTP/1.1", HEAD[2]]),
 }
 
 SOUND = {
     "white space around a value": request(b"X-A:b", b"X-B: \t c \t", b"X-C:", b"X-D: \xc3\xa9", LENGTH),
+    "an empty host": request(LENGTH, head=[HEAD[0], b"Host:", HEAD[2]]),
+    "a host with a port": request(LENGTH, head=[HEAD[0], b"Host: [fe80::1%25eth0]:8090", HEAD[2]]),
+    "a whole URL": request(LENGTH, head=[b"POST http://samplerd.example:8090/sample HTTP/1.1", *HEAD[1:]]),
+    "a whole URL, https": request(LENGTH, head=[b"POST HTTPS://[::1]/sample HTTP/1.1", *HEAD[1:]]),
     "any case": request(b"CONTENT-length: %d" % len(GOOD)),
     "many headers": request(*(b"X-%d: %s" % (i, b"y" * 900) for i in range(100)), LENGTH),
     "chunked": request(b"Transfer-Encoding: chunked", body=chunked()),
@@ -132,6 +145,26 @@ class Framing(unittest.TestCase):
             s.sendall(request(b"X-A: b\nX-B: c", LENGTH))
             self.assertEqual(error_on(s)[0], 400)
             self.assertEqual(read_all(s), b"")
+
+    def test_http_1_0_without_a_host(self):
+        with self.server.socket() as s:
+            s.sendall(request(LENGTH, head=[b"POST /sample HTTP/1.0", HEAD[2]]))
+            self.assertEqual(answer_on(s).sampled()["token_ids"], [[0]])
+
+    def test_a_proxy(self):
+        """That is what curl takes the server for: the target is a whole URL, and its query counts."""
+        command = ["curl", "-sS", "-x", f"http://127.0.0.1:{self.server.port}",
+                   "http://samplerd.example/sample?vocab_size=2", "-H", "Content-Type: application/octet-stream",
+                   "--data-binary", "abcdABCD"]
+        done = subprocess.run(command, capture_output=True, check=True, timeout=samplerd.ANSWER_SECONDS)
+        self.assertEqual(json.loads(done.stdout)["token_ids"], [[0]])
+
+    def test_a_page_by_its_whole_url(self):
+        with self.server.connect() as client:
+            self.assertEqual(client.request("GET", "http://x/livez").body, b"ok\n")
+            self.assertEqual(client.request("GET", "http://x").status, 404)
+            answer = client.request("GET", "http://x/v2/nothing")
+            self.assertEqual((answer.status, type(answer.json()["error"])), (404, str))
 
     def test_malformed_for_a_page(self):
         with self.server.socket() as s:
