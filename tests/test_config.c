@@ -81,6 +81,25 @@ START_TEST(defaults)
 }
 END_TEST
 
+/* YAML's words for off, and sizes as Kubernetes and others write them, wherever a key is set. */
+START_TEST(other_spellings)
+{
+    char path[64];
+    char *environment[] = {"SAMPLERD_MAX_BODY_BYTES=1Mi", "SAMPLERD_LOG_REQUESTS=false",
+                           "SAMPLERD_SERVER_TIMING=True", NULL};
+    ck_assert_msg(load_ini("[server]\nmax_inflight_bytes = 512MB\n[access]\nallow_anonymous = yes\n"
+                           "[log]\nlog_requests = all\n",
+                           path, environment, "--max-answer-bytes=2MiB") == STATUS_OK,
+                  "%s", err.message);
+    ck_assert_uint_eq(config.max_inflight_bytes, 512u << 20);
+    ck_assert_uint_eq(config.max_body_bytes, 1u << 20);
+    ck_assert_uint_eq(config.max_answer_bytes, 2u << 20);
+    ck_assert_uint_eq(config.allow_anonymous, 1);
+    ck_assert_uint_eq(config.server_timing, 1);
+    ck_assert_uint_eq(config.log_requests, CONFIG_LOG_OFF);
+}
+END_TEST
+
 START_TEST(later_sources_win)
 {
     char path[64];
@@ -112,6 +131,13 @@ static const struct {
     {{"--allow-anonymous"}, 1},        {{"--allow-anonymous", "--workers=1"}, 1},
     {{"--allow-anonymous=on"}, 1},     {{"--allow-anonymous", "on"}, 1},
     {{"--allow-anonymous", "off"}, 0}, {{"--allow-anonymous=off"}, 0},
+    {{"--allow-anonymous=true"}, 1},   {{"--allow-anonymous", "True"}, 1},
+    {{"--allow-anonymous=yes"}, 1},    {{"--allow-anonymous", "YES"}, 1},
+    {{"--allow-anonymous=1"}, 1},      {{"--allow-anonymous", "1"}, 1},
+    {{"--allow-anonymous=false"}, 0},  {{"--allow-anonymous", "False"}, 0},
+    {{"--allow-anonymous=no"}, 0},     {{"--allow-anonymous", "NO"}, 0},
+    {{"--allow-anonymous=0"}, 0},      {{"--allow-anonymous", "0"}, 0},
+    {{"--allow-anonymous=On"}, 1},     {{"--allow-anonymous", "OFF"}, 0},
 };
 
 START_TEST(a_switch_may_stand_alone)
@@ -137,7 +163,20 @@ static const struct {
     {"0", 0},
     {"", 0},
     {"K", 0},
-    {"1KB", 0},
+    {"1B", 1},
+    {"64Mi", 64u << 20},
+    {"64MB", 64u << 20},
+    {"64MiB", 64u << 20},
+    {"64mib", 64u << 20},
+    {"2Ki", 2048},
+    {"1GB", 1u << 30},
+    {"1i", 0},
+    {"1iB", 0},
+    {"1BB", 0},
+    {"1KK", 0},
+    {"1KiBs", 0},
+    {"1Ti", 0},
+    {"Mi", 0},
     {"1 M", 0},
     {"-1", 0},
     {"+1", 0},
@@ -165,10 +204,15 @@ static const struct {
     char *flags[3];
     enum config_action action;
 } actions[] = {
-    {{"--print-config"}, CONFIG_PRINT_CONFIG}, {{"--check-config"}, CONFIG_CHECK_CONFIG},
-    {{"--healthcheck"}, CONFIG_HEALTHCHECK},   {{"--version"}, CONFIG_PRINT_VERSION},
-    {{"--help"}, CONFIG_PRINT_HELP},           {{"--help", "--print-config"}, CONFIG_PRINT_HELP},
+    {{"--print-config"}, CONFIG_PRINT_CONFIG},
+    {{"--check-config"}, CONFIG_CHECK_CONFIG},
+    {{"--healthcheck"}, CONFIG_HEALTHCHECK},
+    {{"--version"}, CONFIG_PRINT_VERSION},
+    {{"--help"}, CONFIG_PRINT_HELP},
+    {{"--help", "--print-config"}, CONFIG_PRINT_HELP},
     {{"--workers=1"}, CONFIG_SERVE},
+    {{"-h"}, CONFIG_PRINT_HELP},
+    {{"--workers=1", "-h"}, CONFIG_PRINT_HELP},
 };
 
 START_TEST(each_action)
@@ -211,7 +255,8 @@ static const struct {
     {{"--log-format=xml"}, "--log-format is \"xml\"; it must be text or json"},
     {{"--idle-timeout-ms=999"}, "--idle-timeout-ms is \"999\"; it must be from 1000 to 3600000 milliseconds"},
     {{"--max-body-bytes=0"},
-     "--max-body-bytes is \"0\"; it must be from 1 to 4294967295 bytes (K, M, G: powers of 1024)"},
+     "--max-body-bytes is \"0\"; it must be from 1 to 4294967295 bytes (K, M, G, also as Ki, KB or KiB: "
+     "powers of 1024)"},
     {{"--listen=8090"},
      "--listen is \"8090\": it has no port; write HOST:PORT, [IPv6]:PORT, unix:PATH or unix:@NAME"},
     {{"--listen=unix:/a;b"},
@@ -230,8 +275,10 @@ static const struct {
     {{"--listen="}, "--listen is \"\"; it must be HOST:PORT, [IPv6]:PORT, unix:PATH or unix:@NAME"},
     {{"--admin-listen=9"},
      "--admin-listen is \"9\": it has no port; write HOST:PORT, [IPv6]:PORT, unix:PATH or unix:@NAME"},
-    {{"--allow-anonymous=yes"}, "--allow-anonymous is \"yes\"; it must be off or on"},
-    {{"--allow-anonymous", "yes"}, "unexpected argument \"yes\"; flags begin with --"},
+    {{"--allow-anonymous=2"},
+     "--allow-anonymous is \"2\"; it must be off or on (also false, no, 0; true, yes, 1)"},
+    {{"--allow-anonymous", "maybe"}, "unexpected argument \"maybe\"; flags begin with --"},
+    {{"--log-requests=true"}, "--log-requests is \"true\"; it must be off, errors or all"},
     {{"--token-file=/a;b"}, "--token-file is \"/a;b\"; it must be a path of at most 160 bytes, or empty"},
     {{"--tls-cert-file=a"}, "tls_cert_file is set, tls_key_file is not; TLS needs both"},
     {{"--tls-key-file=a"}, "tls_key_file is set, tls_cert_file is not; TLS needs both"},
@@ -388,6 +435,7 @@ static TCase *accepted(void)
     TCase *tc = tcase_create("accepted");
     tcase_add_test(tc, defaults);
     tcase_add_test(tc, later_sources_win);
+    tcase_add_test(tc, other_spellings);
     tcase_add_test(tc, flags_take_both_forms);
     tcase_add_loop_test(tc, a_switch_may_stand_alone, 0, COUNT(switches));
     tcase_add_loop_test(tc, size_suffixes, 0, COUNT(sizes));

@@ -33,7 +33,7 @@ static const struct {
     {"--healthcheck", CONFIG_HEALTHCHECK,
      "ask the server at admin_listen, else listen, whether it is ready; exit 0 if so"},
     {"--version", CONFIG_PRINT_VERSION, "write the version and exit"},
-    {"--help", CONFIG_PRINT_HELP, "write this text and exit"},
+    {"--help", CONFIG_PRINT_HELP, "write this text and exit; also -h"},
 };
 #define NUM_ACTION_FLAGS (sizeof action_flags / sizeof action_flags[0])
 
@@ -156,8 +156,7 @@ static bool is_bare_switch(const char *flag, size_t length, const char *next)
     const struct option *option = option_find(flag + 2, length - 2, '-');
     if (option == NULL || option->words != option_switch_words)
         return false;
-    return next == NULL ||
-           (strcmp(next, option_switch_words[0]) != 0 && strcmp(next, option_switch_words[1]) != 0);
+    return next == NULL || option_switch_word(next) == NULL;
 }
 
 static enum status unknown_flag(const char *flag, size_t length, struct error *err)
@@ -190,7 +189,7 @@ static enum status read_action(struct command_line *line, const char *flag, size
 static enum status read_flags(int argc, char *const *argv, struct command_line *line, struct error *err)
 {
     for (int i = 1; i < argc; i++) {
-        const char *flag = argv[i];
+        const char *flag = strcmp(argv[i], "-h") == 0 ? "--help" : argv[i];
         if (strncmp(flag, "--", 2) != 0 || flag[2] == '\0')
             return error_set(err, STATUS_INVALID, "unknown_parameter",
                              "unexpected argument \"%.60s\"; flags begin with --", flag);

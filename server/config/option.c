@@ -8,6 +8,7 @@
 #include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
+#include <strings.h>
 
 #define KIB 1024ull
 #define MIB (KIB * 1024)
@@ -127,29 +128,22 @@ static enum status refuse(const struct option *option, const char *where, const 
                      range);
 }
 
-/* 1024 for "K", 1 for "", 0 for what is no suffix. */
-static uint64_t suffix_bytes(const char *suffix)
+/* 1024 for "K", "ki", "KB" and "KiB", 1 for "B" and "", 0 for what is no unit. */
+static uint64_t unit_bytes(const char *unit)
 {
-    if (suffix[0] == '\0')
-        return 1;
-    if (suffix[1] != '\0')
-        return 0;
-    switch (suffix[0]) {
-    case 'K':
-    case 'k':
-        return KIB;
-    case 'M':
-    case 'm':
-        return MIB;
-    case 'G':
-    case 'g':
-        return GIB;
-    default:
-        return 0;
+    static const char letters[] = "kmg";
+    const char *letter = unit[0] == '\0' ? NULL : strchr(letters, tolower((unsigned char)unit[0]));
+    uint64_t bytes = 1;
+    if (letter != NULL) {
+        bytes = UINT64_C(1) << 10 * (letter - letters + 1);
+        unit += tolower((unsigned char)unit[1]) == 'i' ? 2 : 1;
     }
+    if (tolower((unsigned char)unit[0]) == 'b')
+        unit++;
+    return unit[0] == '\0' ? bytes : 0;
 }
 
-/* A decimal number, for a size with its suffix.  No sign, no space, no overflow. */
+/* A decimal number, for a size with its unit.  No sign, no space, no overflow. */
 static bool read_number(const char *text, bool is_size, uint64_t *number)
 {
     uint64_t x = 0;
@@ -159,7 +153,7 @@ static bool read_number(const char *text, bool is_size, uint64_t *number)
             return false;
         x = x * 10 + (uint64_t)(*s - '0');
     }
-    uint64_t scale = is_size ? suffix_bytes(s) : *s == '\0';
+    uint64_t scale = is_size ? unit_bytes(s) : *s == '\0';
     if (s == text || scale == 0 || x > UINT64_MAX / scale)
         return false;
     *number = x * scale;
@@ -181,15 +175,36 @@ static enum status set_number(const struct option *option, void *field, const ch
     return STATUS_OK;
 }
 
+const char *option_switch_word(const char *text)
+{
+    static const char *const spellings[][4] = {{"off", "false", "no", "0"}, {"on", "true", "yes", "1"}};
+    for (size_t word = 0; word < 2; word++)
+        for (size_t i = 0; i < 4; i++)
+            if (strcasecmp(text, spellings[word][i]) == 0)
+                return option_switch_words[word];
+    return NULL;
+}
+
+/* Where a word is in a list, or where the list ends. */
+static unsigned place_of(const char *word, const char *const *words)
+{
+    unsigned i = 0;
+    while (words[i] != NULL && (word == NULL || strcmp(word, words[i]) != 0))
+        i++;
+    return i;
+}
+
+/* YAML turns off into false, so every list with "off" takes that too. */
 static enum status set_word(const struct option *option, unsigned *field, const char *where, const char *text,
                             struct error *err)
 {
-    for (unsigned i = 0; option->words[i] != NULL; i++)
-        if (strcmp(text, option->words[i]) == 0) {
-            *field = i;
-            return STATUS_OK;
-        }
-    return refuse(option, where, text, err);
+    unsigned place = place_of(text, option->words);
+    if (option->words[place] == NULL)
+        place = place_of(option_switch_word(text), option->words);
+    if (option->words[place] == NULL)
+        return refuse(option, where, text, err);
+    *field = place;
+    return STATUS_OK;
 }
 
 static enum status set_mode(const struct option *option, unsigned *field, const char *where, const char *text,
@@ -307,11 +322,15 @@ void option_range(const struct option *option, char text[OPTION_VALUE_BYTES])
     case OPTION_SIZE:
         format_bytes(option->min, least);
         format_bytes(option->max, most);
-        snprintf(text, OPTION_VALUE_BYTES, "from %.32s to %.32s %s (K, M, G: powers of 1024)", least, most,
+        snprintf(text, OPTION_VALUE_BYTES,
+                 "from %.32s to %.32s %s (K, M, G, also as Ki, KB or KiB: powers of 1024)", least, most,
                  option->unit);
         return;
     case OPTION_ENUM:
-        list_words(option->words, text);
+        if (option->words == option_switch_words)
+            snprintf(text, OPTION_VALUE_BYTES, "off or on (also false, no, 0; true, yes, 1)");
+        else
+            list_words(option->words, text);
         return;
     case OPTION_MODE:
         snprintf(text, OPTION_VALUE_BYTES, "from %04o to %04o, %s", (unsigned)option->min,

@@ -10,7 +10,7 @@ struct config;
 
 enum option_kind {
     OPTION_UINT,    /* unsigned */
-    OPTION_SIZE,    /* size_t bytes; "64M" is 64 << 20 */
+    OPTION_SIZE,    /* size_t bytes; "64M", "64Mi", "64MB" and "64MiB" are 64 << 20 */
     OPTION_ENUM,    /* unsigned: index into words */
     OPTION_MODE,    /* unsigned: a file's mode, octal */
     OPTION_ADDRESS, /* char[max + 1] that address_parse() accepts */
@@ -32,6 +32,10 @@ struct option {
 
 /* The words of a key that is off (0) or on (1); as a flag it may stand without a value, for on. */
 extern const char *const option_switch_words[];
+
+/* Which of them a text means, which may be "false", "no", "0", "true", "yes" or "1" too, in any case; or
+ * NULL. */
+const char *option_switch_word(const char *text);
 
 /* Every option, in the order of the INI file: those of one section stand together. */
 extern const struct option option_table[];

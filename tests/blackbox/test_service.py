@@ -27,6 +27,7 @@ class CommandLine(unittest.TestCase):
     def test_help(self):
         done = samplerd.run("--help")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(samplerd.run("-h").stdout, done.stdout)
         for word in ("--config", "--listen", "--max-body-bytes", "--healthcheck", "SAMPLERD_"):
             self.assertIn(word, done.stdout)
 
@@ -41,6 +42,18 @@ class CommandLine(unittest.TestCase):
             self.assertEqual(samplerd.run("--print-config", "--config", file.name).stdout, printed)
         self.assertIn("\nworkers = 3\n", printed)
         self.assertIn("\nmax_body_bytes = 1M\n", printed)
+
+    def test_spellings(self):
+        """Switches in the words of YAML and shells, sizes with the units of Kubernetes and others."""
+        for text, printed in (("true", "on"), ("YES", "on"), ("1", "on"), ("False", "off"), ("no", "off"), ("0", "off")):
+            for done in (samplerd.run("--print-config", f"--server-timing={text}"),
+                         samplerd.run("--print-config", "--server-timing", text),
+                         samplerd.run("--print-config", SAMPLERD_SERVER_TIMING=text)):
+                self.assertIn(f"\nserver_timing = {printed}\n", done.stdout, text)
+        for text in ("32M", "32Mi", "32MB", "32MiB", "33554432", "33554432B"):
+            for done in (samplerd.run("--print-config", f"--max-body-bytes={text}"),
+                         samplerd.run("--print-config", SAMPLERD_MAX_BODY_BYTES=text)):
+                self.assertIn("\nmax_body_bytes = 32M\n", done.stdout, text)
 
     def test_check_config(self):
         example = str(samplerd.ROOT / "config.example.ini")
