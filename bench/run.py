@@ -125,13 +125,18 @@ def bar(text, limit, measured, held):
     return {"bar": text, "limit": limit, "measured": measured, "held": "yes" if held else "NO"}
 
 
+SINK_BARS = [("small raw", 4, 0.7), ("small JSON", 4, 0.75), ("small JSON", 16, 0.75), ("513 KB raw", 4, 0.68)]
+
+
 def server_bars(records):
-    """The bars, at four connections."""
-    at_four = {record["body"]: record for record in records if record["connections"] == 4}
+    """Throughput against the sink's; JSON at four connections against cJSON; and that nothing failed."""
+    found = {(record["body"], record["connections"]): record for record in records}
     bars = []
-    for name, least in [("small raw", 0.7), ("small JSON", 0.7), ("513 KB raw", 0.6)]:
-        ratio = at_four[name]["ratio"]
-        bars.append(bar(f"{name}: throughput, of the bare sink's", f">= {least}", ratio, ratio >= least))
+    for name, connections, least in SINK_BARS:
+        ratio = found[name, connections]["ratio"]
+        bars.append(bar(f"{name}, {connections} connections: throughput, of the bare sink's", f">= {least}", ratio,
+                        ratio >= least))
+    at_four = {name: record for (name, connections), record in found.items() if connections == 4}
     for name in [name for name in at_four if name.startswith("513 KB JSON")]:
         rows = at_four[name]["rows per cJSON parse"]
         bars.append(bar(f"{name}: rows answered in the time of one cJSON parse", ">= 8", rows, rows >= 8))
@@ -260,7 +265,7 @@ def parse_arguments():
     parser.add_argument("--only", action="append", choices=PARTS)
     options = parser.parse_args()
     options.runs, options.large_runs = ((1, 1), (1, 2)) if options.quick else ((5, 1), (3, 3))  # how many, seconds
-    options.connections = [4, 64] if options.quick else [1, 4, 16, 64]
+    options.connections = [4, 16] if options.quick else [1, 4, 16, 64]
     options.memory_requests = [10_000, 100_000 if options.quick else 1_000_000]
     options.parts = options.only or PARTS
     return options

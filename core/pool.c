@@ -24,6 +24,7 @@ struct pool {
     struct job_list waiting; /* guarded by mutex: not opened yet */
     struct job_list open;    /* guarded by mutex: opened, with rows that nobody took */
     size_t num_waiting;      /* guarded by mutex; <= queue_depth */
+    size_t num_idle;         /* guarded by mutex: workers that wait for work */
     bool stopping;           /* guarded by mutex */
     size_t queue_depth;
     size_t num_workers;
@@ -126,8 +127,11 @@ static void *worker_main(void *argument)
             open_job(w);
         else if (pool->stopping)
             break;
-        else
+        else {
+            pool->num_idle++;
             pthread_cond_wait(&pool->work, &pool->mutex);
+            pool->num_idle--;
+        }
     }
     pthread_mutex_unlock(&pool->mutex);
     return NULL;
@@ -222,6 +226,14 @@ bool pool_withdraw(struct pool *pool, struct pool_job *job)
         take_from_queue(pool, job);
     pthread_mutex_unlock(&pool->mutex);
     return waiting;
+}
+
+size_t pool_busy(struct pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    size_t busy = pool->num_workers - pool->num_idle + pool->num_waiting;
+    pthread_mutex_unlock(&pool->mutex);
+    return busy;
 }
 
 size_t pool_queued(struct pool *pool)

@@ -52,6 +52,9 @@ enum status pool_submit(struct pool *pool, struct pool_job *job, struct error *e
  */
 bool pool_withdraw(struct pool *pool, struct pool_job *job);
 
+/* Workers that are at work, and jobs that wait to be opened: how many more could do with a worker. */
+size_t pool_busy(struct pool *pool);
+
 /* Jobs that wait to be opened. */
 size_t pool_queued(struct pool *pool);
 

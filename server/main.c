@@ -93,6 +93,8 @@ static enum status service_start(struct service *s, const struct config *config,
         .access = s->access,
         .metrics = s->metrics,
         .shm = s->shm,
+        .cpus = cpus,
+        .io_threads = s->io_threads,
     };
     if (shared_create(&parts, &s->shared, err) != STATUS_OK) {
         sockets_close(sockets);

@@ -152,6 +152,37 @@ START_TEST(withdraws_only_what_waits)
 }
 END_TEST
 
+static void wait_busy(struct pool *pool, size_t busy)
+{
+    while (pool_busy(pool) != busy)
+        sched_yield();
+}
+
+/* Workers at work and jobs that wait; a worker that has closed a job is busy until it waits again. */
+START_TEST(tells_how_busy_it_is)
+{
+    struct pool *pool = pool_of(2, 8);
+    struct error err;
+    atomic_bool gate = false;
+    struct counting_job *jobs[5];
+    wait_busy(pool, 0);
+    for (size_t i = 0; i < 5; i++) {
+        jobs[i] = job_of(1, &gate);
+        ck_assert_int_eq(pool_submit(pool, &jobs[i]->job, &err), STATUS_OK);
+        wait_busy(pool, i + 1);
+    }
+    ck_assert(pool_withdraw(pool, &jobs[4]->job));
+    ck_assert_uint_eq(pool_busy(pool), 4);
+    atomic_store(&gate, true);
+    for (size_t i = 0; i < 4; i++)
+        wait_closed(jobs[i]);
+    wait_busy(pool, 0);
+    pool_destroy(pool);
+    for (size_t i = 0; i < 5; i++)
+        free(jobs[i]);
+}
+END_TEST
+
 START_TEST(destroy_finishes_what_was_accepted)
 {
     struct pool *pool = pool_of(3, 64);
@@ -177,6 +208,7 @@ int main(void)
     tcase_add_test(tcase, each_row_runs_once);
     tcase_add_test(tcase, a_full_queue_refuses_and_recovers);
     tcase_add_test(tcase, withdraws_only_what_waits);
+    tcase_add_test(tcase, tells_how_busy_it_is);
     tcase_add_test(tcase, destroy_finishes_what_was_accepted);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

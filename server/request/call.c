@@ -3,6 +3,7 @@
 #include "server/net/framing.h"
 #include "server/request/admission.h"
 #include "server/request/pages.h"
+#include "server/request/placement.h"
 #include "server/request/respond.h"
 
 #include <stdlib.h>
@@ -89,13 +90,25 @@ static enum status collect_query(struct call *call)
     return STATUS_OK;
 }
 
+static double budget_us(struct shared *shared)
+{
+    const struct shared_parts *parts = shared_parts(shared);
+    struct placement placement = {
+        .cpus = parts->cpus,
+        .io_threads = parts->io_threads,
+        .in_flight = shared_in_flight(shared),
+        .busy_workers = pool_busy(parts->pool),
+    };
+    return placement_budget_us(&placement);
+}
+
 /* Answer where we stand if that is quick. */
 static bool try_here(struct call *call)
 {
     struct sampler *sampler = shared_borrow_sampler(call->shared);
     if (sampler == NULL)
         return false;
-    bool ready = exchange_try(&call->x, sampler, shared_in_flight(call->shared) == 1);
+    bool ready = exchange_try(&call->x, sampler, budget_us(call->shared));
     shared_return_sampler(call->shared, sampler);
     return ready;
 }

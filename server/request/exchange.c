@@ -6,6 +6,7 @@
 #include "proto/numbers/numbers.h"
 #include "proto/tensors/npy.h"
 #include "proto/tensors/safetensors.h"
+#include "server/request/placement.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -270,31 +271,13 @@ bool exchange_expire(struct exchange *x, struct pool *pool)
     return true;
 }
 
-/*
- * Waking a worker and being woken again takes about as long as this.  Where other requests are under way the
- * thread has better to do: it takes in their bodies while a worker samples.
- */
-#define BUSY_US             5.0
-#define HANDOVER_US         20.0
-#define HANDOVER_JSON_BYTES ((size_t)16 << 10)
-
-/* How much of the body is JSON. */
-static size_t json_bytes(const struct exchange *x)
+bool exchange_try(struct exchange *x, struct sampler *sampler, double budget_us)
 {
-    size_t header = x->header_length < x->length ? x->header_length : x->length;
-    return x->media == MEDIA_JSON          ? x->length
-           : x->media == MEDIA_KSERVE      ? header
-           : x->media == MEDIA_SAFETENSORS ? safetensors_header_bytes(x->body.data, x->length)
-                                           : 0;
-}
-
-bool exchange_try(struct exchange *x, struct sampler *sampler, bool alone)
-{
-    bool may_share = x->media == MEDIA_KSERVE && x->memory != NULL; /* then decoding may copy much */
-    if (json_bytes(x) > HANDOVER_JSON_BYTES || may_share)
+    double decode_us = x->decoded ? 0.0 : placement_decode_us(x);
+    if (decode_us > budget_us)
         return false;
     decode_once(x);
-    if (x->status == STATUS_OK && sampler_cost_us(&x->request) > (alone ? HANDOVER_US : BUSY_US))
+    if (x->status == STATUS_OK && decode_us + sampler_cost_us(&x->request) > budget_us)
         return false;
     for (size_t row = 0; x->status == STATUS_OK && row < x->request.batch_size; row++)
         run_row(&x->job, row, sampler);

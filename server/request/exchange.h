@@ -74,13 +74,11 @@ void exchange_answer_error(struct exchange *exchange);
 enum status exchange_submit(struct exchange *exchange, struct pool *pool, struct error *err);
 
 /*
- * Do the same on the calling thread, where that is no more work than handing it over; `done` is not called.
+ * Do the same on the calling thread, where that takes about budget_us at most; `done` is not called.
  *
- *   alone  nothing else is under way: the thread has time for more
- *
- * Returns false when it is more: then submit it.  What is done by then is not done again.
+ * Returns false when it takes more: then submit it.  What is done by then is not done again.
  */
-bool exchange_try(struct exchange *exchange, struct sampler *sampler, bool alone);
+bool exchange_try(struct exchange *exchange, struct sampler *sampler, double budget_us);
 
 /*
  * The deadline has passed.  Returns true when the exchange waited for a worker: its answer is the error then,

@@ -21,7 +21,8 @@ struct shared_parts {
     struct buffers *buffers;
     struct access *access;
     struct metrics *metrics;
-    struct shm *shm; /* NULL: system_shared_memory is off */
+    struct shm *shm;         /* NULL: system_shared_memory is off */
+    size_t cpus, io_threads; /* usable; serving */
 };
 
 /* Errors: STATUS_NO_MEMORY. */
