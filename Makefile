@@ -153,7 +153,7 @@ clean:
 DEPS       := gcc libc6-dev pkg-config libmicrohttpd-dev libgnutls28-dev nettle-dev libcjson-dev libinih-dev \
               libopenblas-serial-dev librandom123-dev check python3 curl openssl
 DEPS_BENCH := wrk gnuplot-nox libsimdjson-dev
-DEPS_DEV   := clang libclang-rt-dev
+DEPS_DEV   := clang libclang-rt-dev haproxy python3-numpy
 deps: PACKAGES := $(DEPS)
 deps: ELSEWHERE := samplerd needs a C11 compiler, GNU make, pkg-config, libmicrohttpd >= 0.9.71 with \
                    GnuTLS, nettle, cJSON, inih, OpenBLAS and the Random123 headers; its tests need check, Python 3, \
@@ -161,7 +161,8 @@ deps: ELSEWHERE := samplerd needs a C11 compiler, GNU make, pkg-config, libmicro
 deps-bench: PACKAGES := $(DEPS_BENCH)
 deps-bench: ELSEWHERE := The benchmarks need wrk, gnuplot and simdjson.
 deps-dev: PACKAGES := $(DEPS_DEV)
-deps-dev: ELSEWHERE := Fuzzing needs clang and its libFuzzer.
+deps-dev: ELSEWHERE := Fuzzing needs clang and its libFuzzer; some tests want HAProxy and numpy, and are left out \
+                       without them.
 deps-bench deps-dev: | $(filter deps,$(MAKECMDGOALS))
 deps deps-bench deps-dev:
 	@if ! command -v apt-get >/dev/null; then echo "This is no Debian. $(ELSEWHERE)"; exit 0; fi; \
