@@ -1,0 +1,128 @@
+"""One call as a request: nested lists as JSON, buffers raw, or as safetensors where the query would be long."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import struct
+import urllib.parse
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
+
+from ._logits import Bytes, Logits, read_logits
+
+# Bytes of a request's target.  HAProxy holds 15 KiB of all headers, nginx 8 KiB of this line.
+_LONGEST_TARGET = 4096
+_LARGEST_JSON_INTEGER = 2**53  # above it the server takes decimal strings
+_TEXTS = ("id", "logprobs_mode")  # the parameters that are no numbers
+_SAFETENSORS_ALIGNMENT = 64
+
+
+class Request(NamedTuple):
+    target: str
+    content_type: str
+    parts: List[Bytes]  # of the body
+
+
+def build_request(logits: Any, dtype: Optional[str], vocab_size: Optional[int],
+                  parameters: Mapping[str, Any]) -> Request:
+    parameters = {name: _plain(value) for name, value in parameters.items() if value is not None}
+    if isinstance(logits, (list, tuple)):
+        return _json_request({"logits": _plain(logits), **parameters})
+    mix = parameters.get("mix")
+    num_weights = None if mix is None else len(mix) if isinstance(mix, list) else 1
+    read = read_logits(logits, dtype, vocab_size, num_weights)
+    if "bias" in parameters or "candidate_ids" in parameters:
+        text = base64.b64encode(read.data).decode("ascii")
+        return _json_request({"logits": {"b64": text, "dtype": read.dtype, "shape": read.shape}, **parameters})
+    raw = _raw_request(read, parameters)
+    return raw if len(raw.target) <= _LONGEST_TARGET else _safetensors_request(read, parameters)
+
+
+def _plain(value: Any) -> Any:
+    """numpy's scalars and arrays, and every other kind of list and number, as Python's own."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if value is None or isinstance(value, (bool, int, float, str, bytes, Mapping)):
+        return value
+    if isinstance(value, Iterable):
+        return [_plain(item) for item in value]
+    return float(value) if hasattr(value, "__float__") else value
+
+
+# ---- JSON ----
+
+def _json_request(fields: Mapping[str, Any]) -> Request:
+    body = json.dumps({name: _json_value(name, value) for name, value in fields.items()}, allow_nan=False)
+    return Request("/sample", "application/json", [body.encode("utf-8")])
+
+
+def _json_value(name: str, value: Any) -> Any:
+    """-inf as null, which masks.  NaN and +infinity have no JSON, and null in their place would mask, too."""
+    if isinstance(value, list):
+        return [_json_value(name, item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        if name in ("logits", "bias"):
+            if value == -math.inf:
+                return None
+            raise ValueError(f"{name} has {value!r}; it must be finite, None or -inf masks a token")
+        raise ValueError(f"{name} is {value!r}; it must be finite")
+    if name in ("seed", "offset") and isinstance(value, int) and value > _LARGEST_JSON_INTEGER:
+        return str(value)
+    return value
+
+
+# ---- raw ----
+
+def _raw_request(logits: Logits, parameters: Mapping[str, Any]) -> Request:
+    query = {"vocab_size": logits.shape[-1], "dtype": logits.dtype, **parameters}
+    target = "/sample?" + urllib.parse.urlencode({name: _query_value(value) for name, value in query.items()}, safe=",")
+    return Request(target, "application/octet-stream", [logits.data])
+
+
+def _query_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return ",".join(_query_value(item) for item in value)
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+# ---- safetensors ----
+
+def _safetensors_request(logits: Logits, parameters: Mapping[str, Any]) -> Request:
+    """Every parameter as a tensor: unlike metadata, one of an unknown name is refused."""
+    metadata = {name: str(value) for name, value in parameters.items() if name in _TEXTS}
+    tensors = {name: _tensor(name, value) for name, value in parameters.items() if name not in _TEXTS}
+    header: Dict[str, Any] = {"__metadata__": metadata} if metadata else {}
+    parts, end = [logits.data], len(logits.data)
+    header["logits"] = {"dtype": logits.dtype.upper(), "shape": logits.shape, "data_offsets": [0, end]}
+    for name, (dtype, count, data) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": [count], "data_offsets": [end, end + len(data)]}
+        parts.append(data)
+        end += len(data)
+    text = json.dumps(header).encode("utf-8")
+    text += b" " * (-(len(text) + 8) % _SAFETENSORS_ALIGNMENT)
+    return Request("/sample", "application/x-safetensors", [struct.pack("<Q", len(text)) + text, *parts])
+
+
+def _tensor(name: str, value: Any) -> Tuple[str, int, bytes]:
+    """A parameter's values: their dtype, how many there are, their bytes."""
+    values = [_number(name, item) for item in (value if isinstance(value, list) else [value])]
+    if all(isinstance(item, bool) for item in values):
+        return "BOOL", len(values), bytes(values)
+    if not all(isinstance(item, int) for item in values):
+        return "F64", len(values), struct.pack(f"<{len(values)}d", *values)
+    dtype, code = ("U64", "Q") if min(values) >= 0 else ("I64", "q")
+    try:
+        return dtype, len(values), struct.pack(f"<{len(values)}{code}", *values)
+    except struct.error:
+        raise ValueError(f"{name} has {max(values, key=abs)}; it must fit into 64 bits") from None
+
+
+def _number(name: str, value: Any) -> Any:
+    if isinstance(value, str) and value.isascii() and value.isdecimal():  # a seed as the server's JSON writes it
+        return int(value)
+    if isinstance(value, (bool, int, float)):
+        return value
+    raise ValueError(f"{name} has {value!r}; it must be a number")
