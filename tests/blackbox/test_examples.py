@@ -98,6 +98,12 @@ def is_installed(name):
     return name == "samplerd" or importlib.util.find_spec(name) is not None
 
 
+def run_python(block):
+    return subprocess.run([sys.executable, "-c", at(block, SERVER)], capture_output=True, text=True, check=False,
+                          timeout=samplerd.ANSWER_SECONDS,
+                          env=samplerd.environment(PYTHONPATH=str(samplerd.ROOT / "clients" / "python")))
+
+
 class PythonBlocks(unittest.TestCase):
     """Each `python` block of which all that it imports is installed; those that need no more than the client are."""
 
@@ -109,14 +115,38 @@ class PythonBlocks(unittest.TestCase):
                     continue
                 number += 1
                 with self.subTest(document=document.name, block=block):
-                    done = subprocess.run(
-                        [sys.executable, "-c", at(block, SERVER)], capture_output=True, text=True, check=False,
-                        timeout=samplerd.ANSWER_SECONDS,
-                        env=samplerd.environment(PYTHONPATH=str(samplerd.ROOT / "clients" / "python")))
+                    done = run_python(block)
                     self.assertEqual(done.returncode, 0, done.stderr)
                     if shown:
                         self.assertEqual(done.stdout, shown)
         self.assertGreater(number, 0)
+
+    @unittest.skipUnless(is_installed("safetensors") and is_installed("numpy"), "safetensors or numpy is not installed")
+    def test_the_order_in_memory_is_no_matter(self):
+        block, shown = next((block, shown) for block, shown in blocks(samplerd.ROOT / "README.md", "python")
+                            if "safetensors" in block)
+        other = block.replace("dtype=np.float32)", 'dtype=np.float32, order="F")')
+        self.assertNotEqual(other, block)
+        self.assertEqual(run_python(other).stdout, shown)
+
+
+class Serialisers(unittest.TestCase):
+    """What writes NaN and the infinities as null, as README says."""
+
+    def check(self, written):
+        self.assertEqual(json.loads(written), [[None, 1, None]])
+        answer = SERVER.sample({"logits": json.loads(written)}).sampled()
+        self.assertEqual(answer["token_ids"], [[1]])
+
+    @unittest.skipUnless(shutil.which("node"), "node is not installed")
+    def test_javascript(self):
+        self.check(subprocess.run(["node", "-p", "JSON.stringify([[NaN, 1, Infinity]])"], capture_output=True,
+                                  timeout=samplerd.ANSWER_SECONDS, check=True).stdout)
+
+    @unittest.skipUnless(is_installed("orjson"), "orjson is not installed")
+    def test_orjson(self):
+        import orjson
+        self.check(orjson.dumps([[float("nan"), 1, float("inf")]]))
 
 
 class Programs(unittest.TestCase):
