@@ -78,6 +78,7 @@ START_TEST(defaults)
     ck_assert_uint_eq(config.log_requests, CONFIG_LOG_OFF);
     ck_assert_uint_eq(config.server_timing, 0);
     ck_assert_uint_eq(config.system_shared_memory, 0);
+    ck_assert_uint_eq(config.max_shared_memory_regions, 64);
 }
 END_TEST
 

@@ -8,7 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BYTES ((size_t)8192)
+#define BYTES       ((size_t)8192)
+#define MAX_REGIONS ((size_t)64)
 
 static char key[64];
 static int object;
@@ -26,7 +27,7 @@ static void setup(void)
     object = shm_open(key, O_RDWR | O_CREAT | O_EXCL, 0600);
     ck_assert_int_ge(object, 0);
     ck_assert_int_eq(write(object, bytes, BYTES), (int)BYTES);
-    ck_assert_int_eq(shm_create(&shm, &err), STATUS_OK);
+    ck_assert_int_eq(shm_create(MAX_REGIONS, &shm, &err), STATUS_OK);
     memory = shm_memory(shm);
 }
 
@@ -73,7 +74,11 @@ static const struct {
     {"/", 0, 1, "it must be"},
     {"/.", 0, 1, "it must be"},
     {"/..", 0, 1, "it must be"},
-    {"name", 0, 1, "it must be"},
+    {".", 0, 1, "it must be"},
+    {"..", 0, 1, "it must be"},
+    {"a/", 0, 1, "it must be"},
+    {"a/b", 0, 1, "it must be"},
+    {"samplerd-no-such-object", 0, 1, "cannot open"},
     {"/../etc/passwd", 0, 1, "it must be"},
     {"/a/b", 0, 1, "it must be"},
     {"//a", 0, 1, "it must be"},
@@ -177,14 +182,29 @@ START_TEST(a_pinned_region_outlives_its_name)
 }
 END_TEST
 
+/* shm_open() takes both, and so do the libraries of clients. */
+START_TEST(the_slash_of_a_key_may_be_missing)
+{
+    struct kserve_pin pin;
+    ck_assert_msg(add("a", key + 1, 1, 1) == STATUS_OK, "%s", err.message);
+    ck_assert_int_eq(take("a", 0, 1, &pin), STATUS_OK);
+    ck_assert_uint_eq(*(const unsigned char *)pin.data, 7);
+    memory->unpin(memory, &pin);
+}
+END_TEST
+
 START_TEST(regions_are_few)
 {
     char name[16];
-    for (size_t i = 0; i <= SHM_MAX_REGIONS; i++) {
+    for (size_t i = 0; i <= MAX_REGIONS; i++) {
+        ck_assert_uint_eq(shm_count(shm), i);
         snprintf(name, sizeof name, "r%zu", i);
-        ck_assert_int_eq(add(name, key, 0, 1), i < SHM_MAX_REGIONS ? STATUS_OK : STATUS_INVALID);
+        ck_assert_int_eq(add(name, key, 0, 1), i < MAX_REGIONS ? STATUS_OK : STATUS_INVALID);
     }
+    ck_assert_str_eq(err.message,
+                     "there are 64 shared memory regions, as many as max_shared_memory_regions allows");
     shm_unregister(shm, NULL);
+    ck_assert_uint_eq(shm_count(shm), 0);
     ck_assert_int_eq(add(name, key, 0, 1), STATUS_OK);
 }
 END_TEST
@@ -246,6 +266,7 @@ int main(void)
     tcase_add_test(tcase, what_may_not_be_written_can_be_read);
     tcase_add_test(tcase, a_fifo_is_no_object);
     tcase_add_test(tcase, a_pinned_region_outlives_its_name);
+    tcase_add_test(tcase, the_slash_of_a_key_may_be_missing);
     tcase_add_test(tcase, regions_are_few);
     tcase_add_test(tcase, tells_its_regions);
     tcase_add_test(tcase, threads_may_meet);

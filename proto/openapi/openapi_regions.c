@@ -86,7 +86,7 @@ static cJSON *place_schema(const char *const *required, int num_required)
 {
     cJSON *schema = schema_type("object"), *fields = cJSON_AddObjectToObject(schema, "properties");
     cJSON *key = schema_type("string");
-    schema_add_text(key, "pattern", "^/[^/\\u0000]+$");
+    schema_add_text(key, "pattern", "^/?[^/\\u0000]+$");
     cJSON_AddItemToObject(fields, "key", key);
     cJSON_AddItemToObject(fields, "offset", schema_whole(0));
     cJSON_AddItemToObject(fields, "byte_size", schema_whole(1));

@@ -26,9 +26,10 @@ struct config {
     unsigned idle_timeout_ms;
     unsigned drain_delay_ms;
 
-    char token_file[CONFIG_PATH_BYTES];    /* or "", as the following */
-    unsigned allow_anonymous;              /* 0 or 1 */
-    unsigned system_shared_memory;         /* 0 or 1 */
+    char token_file[CONFIG_PATH_BYTES]; /* or "", as the following */
+    unsigned allow_anonymous;           /* 0 or 1 */
+    unsigned system_shared_memory;      /* 0 or 1 */
+    unsigned max_shared_memory_regions;
     char tls_cert_file[CONFIG_PATH_BYTES]; /* both of these or neither; */
     char tls_key_file[CONFIG_PATH_BYTES];
     char tls_client_ca_file[CONFIG_PATH_BYTES]; /* only with them */

@@ -90,6 +90,8 @@ const struct option option_table[] = {
              "authorities, PEM, one of which must have issued the client's certificate; empty: none is asked for"),
     OPT_ENUM("access", system_shared_memory, "off", option_switch_words,
              "whether KServe clients of this machine may register regions of /dev/shm and send inputs there"),
+    OPT_UINT("access", max_shared_memory_regions, "64", 1, 1024, "regions",
+             "most regions registered at once; each takes a file descriptor"),
     OPT_UINT("sampler", workers, "0", 0, 1024, "threads",
              "threads that decode and sample; 0: one per usable CPU"),
     OPT_ENUM("sampler", kernels, "auto", config_kernels_names,

@@ -67,6 +67,12 @@ const struct metric_family metrics_table[NUM_METRICS] = {
     [METRIC_BUFFERS_LIMIT] = {
         "samplerd_buffers_limit_bytes", METRIC_GAUGE, METRIC_PLAIN, {LABEL_NONE}, false,
         NULL, 0, "Most memory that may be lent to them (max_inflight_bytes)."},
+    [METRIC_REGIONS] = {
+        "samplerd_shared_memory_regions", METRIC_GAUGE, METRIC_PLAIN, {LABEL_NONE}, false,
+        NULL, 0, "Regions of shared memory that are registered; absent while system_shared_memory is off."},
+    [METRIC_REGIONS_LIMIT] = {
+        "samplerd_shared_memory_limit_regions", METRIC_GAUGE, METRIC_PLAIN, {LABEL_NONE}, false,
+        NULL, 0, "Most regions that may be registered (max_shared_memory_regions); absent as well."},
     [METRIC_BUILD_INFO] = {
         "samplerd_build_info", METRIC_GAUGE, METRIC_PLAIN, {LABEL_VERSION, LABEL_KERNELS, LABEL_COMPILER}, false,
         NULL, 0, "Always 1; its labels say which program this is."},

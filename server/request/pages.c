@@ -42,6 +42,9 @@ static void read_gauges(struct shared *shared, uint64_t readings[NUM_METRICS])
     readings[METRIC_QUEUE_LIMIT] = parts->config->queue_depth;
     readings[METRIC_BUFFERS] = buffers_in_use(parts->buffers);
     readings[METRIC_BUFFERS_LIMIT] = buffers_limit(parts->buffers);
+    readings[METRIC_REGIONS] = parts->shm == NULL ? EXPOSITION_UNKNOWN : shm_count(parts->shm);
+    readings[METRIC_REGIONS_LIMIT] =
+        parts->shm == NULL ? EXPOSITION_UNKNOWN : parts->config->max_shared_memory_regions;
     readings[METRIC_BUILD_INFO] = 1;
     readings[METRIC_PROCESS_CPU] = process.cpu_ns;
     readings[METRIC_PROCESS_MEMORY] = process.resident_bytes;

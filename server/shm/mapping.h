@@ -15,8 +15,9 @@
  */
 struct mapping;
 
-#define MAPPING_MOST                                                                                         \
-    256 /* at once, those of regions that are still in use after they were unregistered too */
+/* At once: as many as there can be regions, and as many that are still in use after they were unregistered.
+ */
+#define MAPPING_MOST 2048
 
 /*
  * Map bytes [offset, offset + bytes) of an object, of which the caller knows that it has them.

@@ -23,9 +23,10 @@ struct region {
 
 struct shm {
     struct kserve_memory memory; /* first: its functions are called with it */
-    pthread_mutex_t mutex;       /* guards what follows */
-    struct region *regions[SHM_MAX_REGIONS];
+    size_t max_regions;
+    pthread_mutex_t mutex; /* guards what follows */
     size_t count;
+    struct region *regions[]; /* [count], room for max_regions */
 };
 
 /* ---- regions ---- */
@@ -137,12 +138,13 @@ struct kserve_memory *shm_memory(struct shm *shm)
 
 /* ---- registering ---- */
 
-enum status shm_create(struct shm **out, struct error *err)
+enum status shm_create(size_t max_regions, struct shm **out, struct error *err)
 {
-    struct shm *shm = calloc(1, sizeof *shm);
+    struct shm *shm = calloc(1, sizeof *shm + max_regions * sizeof(void *));
     if (shm == NULL)
         return error_set(err, STATUS_NO_MEMORY, "no_memory", "cannot allocate the list of regions");
     pthread_mutex_init(&shm->mutex, NULL);
+    shm->max_regions = max_regions;
     shm->memory = (struct kserve_memory){pin, unpin, check, write_pinned};
     *out = shm;
     return STATUS_OK;
@@ -157,11 +159,10 @@ void shm_destroy(struct shm *shm)
     free(shm);
 }
 
-/* A file name of /dev/shm: shm_open() would take no other, and "/.." is none of it. */
-static bool is_key(const char *key)
+/* A file name of /dev/shm: shm_open() would take no other, and ".." is none of it. */
+static bool is_file_name(const char *name)
 {
-    return key[0] == '/' && key[1] != '\0' && strchr(key + 1, '/') == NULL && strcmp(key, "/.") != 0 &&
-           strcmp(key, "/..") != 0;
+    return name[0] != '\0' && strchr(name, '/') == NULL && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
 /*
@@ -172,13 +173,17 @@ static enum status open_object(struct region *region, int *fd, struct error *err
 {
     struct stat object;
     size_t end;
-    if (!is_key(region->key))
+    if (!is_file_name(region->key + (region->key[0] == '/')))
         return error_set(err, STATUS_INVALID, "out_of_range",
-                         "key is \"%.80s\"; it must be \"/\" and a name without a slash", region->key);
+                         "key is \"%.80s\"; it must be a name without a slash, but for one before it",
+                         region->key);
     *fd = shm_open(region->key, O_RDWR | O_NONBLOCK, 0);
     region->writable = *fd >= 0;
     if (*fd < 0 && errno == EACCES)
         *fd = shm_open(region->key, O_RDONLY | O_NONBLOCK, 0); /* for inputs alone */
+    if (*fd < 0 && (errno == EMFILE || errno == ENFILE))
+        return error_set(err, STATUS_OVERLOADED, "overloaded",
+                         "no file descriptor is left for a shared memory region; try again");
     if (*fd < 0)
         return error_set(err, STATUS_INVALID, "not_found", "cannot open the shared memory object %.80s: %s",
                          region->key, strerror(errno));
@@ -209,9 +214,10 @@ static enum status add_region(struct shm *shm, struct region *region, struct err
     if (find(shm, region->name) < shm->count)
         status = error_set(err, STATUS_INVALID, "duplicate_parameter",
                            "there is a shared memory region %.80s already", region->name);
-    else if (shm->count == SHM_MAX_REGIONS)
+    else if (shm->count == shm->max_regions)
         status = error_set(err, STATUS_INVALID, "out_of_range",
-                           "there are %zu shared memory regions, the most there can be", SHM_MAX_REGIONS);
+                           "there are %zu shared memory regions, as many as max_shared_memory_regions allows",
+                           shm->max_regions);
     else
         shm->regions[shm->count++] = region;
     pthread_mutex_unlock(&shm->mutex);
@@ -253,6 +259,14 @@ void shm_unregister(struct shm *shm, const char *name)
 }
 
 /* ---- status ---- */
+
+size_t shm_count(struct shm *shm)
+{
+    pthread_mutex_lock(&shm->mutex);
+    size_t count = shm->count;
+    pthread_mutex_unlock(&shm->mutex);
+    return count;
+}
 
 static bool put_string(FILE *out, const char *text)
 {

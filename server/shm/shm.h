@@ -16,25 +16,31 @@
  */
 struct shm;
 
-#define SHM_MAX_REGIONS ((size_t)64) /* each has a mapping and a file descriptor */
-
-/* Errors: STATUS_NO_MEMORY. */
-enum status shm_create(struct shm **out, struct error *err);
+/*
+ *   max_regions  most regions at once, each with a mapping and a file descriptor; half of MAPPING_MOST leaves
+ *                room for those in use
+ *
+ * Errors: STATUS_NO_MEMORY.
+ */
+enum status shm_create(size_t max_regions, struct shm **out, struct error *err);
 void shm_destroy(struct shm *shm);
 
 /*
  * Register bytes [offset, offset + byte_size) of the object that key names, under a name.
  *
- *   key  "/" and a file name of /dev/shm, without another slash
+ *   key  a file name of /dev/shm, with or without a slash before it
  *
- * Errors: STATUS_INVALID when there is no such object, it is too small, or the name is taken; those of
- * mapping_create().
+ * Errors: STATUS_INVALID when there is no such object, it is too small, the name is taken or there are
+ * max_regions; STATUS_OVERLOADED when no file descriptor is left; those of mapping_create().
  */
 enum status shm_register(struct shm *shm, const char *name, const struct kserve_region *region,
                          struct error *err);
 
 /* Forget a region, or all for NULL; a name that is not there is no error.  What is in use ends first. */
 void shm_unregister(struct shm *shm, const char *name);
+
+/* How many regions there are. */
+size_t shm_count(struct shm *shm);
 
 /* Write the regions, or the one of this name, as a JSON array.  Errors: STATUS_INVALID when it is unknown,
  * STATUS_NO_MEMORY. */

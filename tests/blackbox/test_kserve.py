@@ -4,12 +4,14 @@ import json
 import math
 import os
 import random
+import resource
 import struct
 import threading
 import time
 import unittest
 
 import server as samplerd
+from exposition import Exposition
 from kserve import LENGTH, MODEL, body_of, flat, outputs_of, pack, post, rows_tensor, tensor, unpack
 
 LIMIT = 1 << 20  # max_body_bytes of the server under test
@@ -256,7 +258,7 @@ class SharedMemory(unittest.TestCase):
     ROW = [1.0, 2.0, 5.0, 3.0]
 
     def setUp(self):
-        self.server = samplerd.Server("--system-shared-memory", "on")
+        self.server = samplerd.Server("--system-shared-memory", "on", "--max-shared-memory-regions", "5")
         self.addCleanup(self.server.__exit__)
         self.key = f"/samplerd-blackbox-{os.getpid()}"
         self.path = "/dev/shm" + self.key
@@ -290,6 +292,48 @@ class SharedMemory(unittest.TestCase):
         self.assertNotIn("data", answer["outputs"][0])
         with open(self.path, "rb") as region:
             self.assertEqual(unpack("INT32", region.read()[36:]), [2])
+
+    def test_key_without_slash(self):
+        self.register("a", key=self.key[1:]).sampled()
+        self.assertEqual(outputs_of(self.infer())[0]["token_ids"][2], [2])
+        self.assertEqual(self.call("status", "a", method="GET").sampled()[0]["key"], self.key[1:])
+
+    def gauges(self):
+        seen = Exposition(self.client.request("GET", "/metrics").body.decode())
+        return seen.value("samplerd_shared_memory_regions"), seen.value("samplerd_shared_memory_limit_regions")
+
+    def test_most_regions(self):
+        for i in range(5):
+            self.assertEqual(self.gauges(), (i, 5))
+            self.register(f"r{i}").sampled()
+        refused = self.register("more")
+        self.assertEqual(refused.status, 400)
+        self.assertIn("5 shared memory regions, as many as max_shared_memory_regions", refused.json()["error"])
+        self.call("unregister", "r0").sampled()
+        self.assertEqual(self.gauges(), (4, 5))
+        self.register("more").sampled()
+
+    def test_a_thousand_regions(self):
+        with samplerd.Server("--system-shared-memory", "on", "--max-shared-memory-regions", "1024",
+                             launcher=("sh", "-c", 'ulimit -Sn "$(ulimit -Hn)"; exec "$0" "$@"')) as server, \
+                server.connect() as self.client:
+            for i in range(1024):
+                self.register(f"r{i}", offset=i % 32, byte_size=8).sampled()
+            self.assertEqual(self.gauges(), (1024, 1024))
+            self.assertEqual(self.register("more").status, 400)
+
+    def test_no_descriptor_left(self):
+        """The server's fault, for a while: 503 and not 400."""
+        pid = self.server.process.pid
+        _, most = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        used = {int(fd) for fd in os.listdir(f"/proc/{pid}/fd")}
+        free = next(fd for fd in range(most) if fd not in used)
+        before = resource.prlimit(pid, resource.RLIMIT_NOFILE, (free, most))
+        refused = self.register("a")
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+        self.assertEqual((refused.status, refused.headers["Retry-After"].isdigit()), (503, True))
+        self.assertIn("no file descriptor", refused.json()["error"])
+        self.register("a").sampled()
 
     def test_status(self):
         self.register("a", offset=8, byte_size=16)

@@ -162,6 +162,7 @@ class Metrics(unittest.TestCase):
             self.assertEqual(seen.value(name), 0)
         self.assertEqual(seen.value("samplerd_queue_limit_requests"), 7)
         self.assertEqual(seen.value("samplerd_buffers_limit_bytes"), 256 << 20)
+        self.assertNotIn("samplerd_shared_memory_regions", seen.types)  # it is off
         self.assertGreaterEqual(seen.value("samplerd_http_requests_in_flight"), 1)
         with self.server.socket() as s:
             s.sendall(b"POST /sample HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"

@@ -420,7 +420,7 @@ class Regions(Answers):
 
     def test_what_no_schema_allows_is_refused(self):
         bodies = [region_body(**{member: value}) for member, value in (
-            ("key", 7), ("key", "/"), ("key", "logits"), ("key", "/a/b"), ("key", "/a\0"), ("offset", -1),
+            ("key", 7), ("key", "/"), ("key", ""), ("key", "a/"), ("key", "/a/b"), ("key", "/a\0"), ("offset", -1),
             ("offset", None), ("byte_size", 0), ("byte_size", "1"), ("name", "a"))]
         for body in (*bodies, b"{}", b"[]", json.dumps({"key": KEY}).encode(), b'{"byte_size":1}'):
             with self.subTest(body=body):
@@ -428,7 +428,7 @@ class Regions(Answers):
                 self.call(REGION + "/register", body, 400)
 
     def test_what_cannot_be_registered_is_refused(self):
-        for members in ({"key": KEY + "-no"}, {"offset": 1}, {"byte_size": len(OBJECT) + 1}):
+        for members in ({"key": KEY + "-no"}, {"key": KEY[1:] + "-no"}, {"offset": 1}, {"byte_size": len(OBJECT) + 1}):
             with self.subTest(members=members):
                 self.assertTrue(fits_named(json.loads(region_body(**members)), "RegisterRequest"))
                 self.call(REGION + "/register", region_body(**members), 400)
