@@ -64,7 +64,7 @@ START_TEST(defaults)
     ck_assert_uint_eq(config.max_inflight_bytes, 256u << 20);
     ck_assert_uint_eq(config.max_answer_bytes, 64u << 20);
     ck_assert_uint_eq(config.max_connections, 1024);
-    ck_assert_uint_eq(config.idle_timeout_ms, 60000);
+    ck_assert_uint_eq(config.idle_timeout_ms, 75000);
     ck_assert_uint_eq(config.unix_socket_mode, 0660);
     ck_assert_str_eq(config.admin_listen, "");
     ck_assert_str_eq(config.token_file, "");

@@ -74,8 +74,8 @@ const struct option option_table[] = {
     OPT_UINT("server", request_timeout_ms, "30000", 0, 3600000, "milliseconds",
              "most time from the last byte of a request to its answer, then 504; X-Request-Timeout-Ms may shorten it;"
              " 0: no limit"),
-    OPT_UINT("server", idle_timeout_ms, "60000", 1000, 3600000, "milliseconds",
-             "when a silent connection is closed; rounded up to whole seconds"),
+    OPT_UINT("server", idle_timeout_ms, "75000", 1000, 3600000, "milliseconds",
+             "how long a connection may wait for its next request before it is closed"),
     OPT_UINT("server", drain_delay_ms, "0", 0, 3600000, "milliseconds",
              "how long to go on accepting connections after SIGTERM, with /readyz at 503; 5000 in Kubernetes"),
     OPT_PATH("access", token_file,

@@ -3,28 +3,34 @@
 #include "proto/answer/encode.h"
 #include "proto/kserve/kserve_answer.h"
 #include "server/net/lingering.h"
+#include "server/net/peer.h"
 #include "server/net/watch.h"
 #include "server/observe/log.h"
 
 #include <gnutls/gnutls.h>
-#include <poll.h>
+#include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #define ANNOUNCED_NS UINT64_C(5000000000)
+#define SWEEP_MS     500
+#define SETTLED_MS   200 /* what was read may still be on its way through libmicrohttpd */
+#define SETTLED_NS   (SETTLED_MS * UINT64_C(1000000))
 
 struct conn {
     struct watch_entry entry; /* first, so that one is the other */
     struct conns *conns;
     int fd;     /* open as long as the conn is in the list */
     bool plain; /* no TLS: what is sent here is what the client reads */
+    atomic_bool dismissed;
 
     /* guarded by the watch's lock */
     enum conn_phase phase;
-    uint64_t since_ns; /* of the phase */
-    bool kserve;       /* the request in CONN_BODY is one of KServe */
-    bool lingers;      /* its client may be sending when it ends */
+    uint64_t since_ns;             /* of the phase */
+    bool begun;                    /* in CONN_IDLE: the deadline is that of a header */
+    uint64_t counted_ns, received; /* peer_received() of the CONN_IDLE that began at counted_ns */
+    bool kserve;                   /* the request in CONN_BODY is one of KServe */
+    bool lingers;                  /* its client may be sending when it ends */
     void (*expire)(void *argument);
     void *argument;
     struct conn *previous, *next;
@@ -79,6 +85,39 @@ static void hang_up(struct conn *conn)
     shutdown(conn->fd, SHUT_RDWR);
 }
 
+/*
+ * Whether something of a request has come on an idle connection, be it unread or, since the last sweep,
+ * in libmicrohttpd's hands.
+ */
+static bool has_begun(const struct conn *conn)
+{
+    return peer_unread(conn->fd) > 0 ||
+           (conn->counted_ns == conn->since_ns && peer_received(conn->fd) != conn->received);
+}
+
+/*
+ * End an idle connection.  A request may come at this very moment, so it is libmicrohttpd that decides: it
+ * reads what has come, and closes only where it finds the end instead; the way back stays open until then.
+ */
+static void dismiss(struct conn *conn)
+{
+    if (atomic_exchange(&conn->dismissed, true))
+        return;
+    shutdown(conn->fd, SHUT_RD);
+    watch_set(conn->conns->watch, &conn->entry, watch_in_ms(SETTLED_MS));
+}
+
+/* It has been idle for long enough, unless it is not. */
+static void end_idle(struct conn *conn)
+{
+    if (!has_begun(conn))
+        dismiss(conn);
+    else if (!conn->begun) {
+        conn->begun = true;
+        watch_set(conn->conns->watch, &conn->entry, watch_in_ms(conn->conns->timeout_ms[CONN_HEADER]));
+    }
+}
+
 /* On the watch's thread, with its lock held. */
 static void expire(struct watch_entry *entry)
 {
@@ -89,10 +128,15 @@ static void expire(struct watch_entry *entry)
         conn->expire(conn->argument);
         return;
     }
+    bool dismissed = atomic_load(&conn->dismissed);
+    if (conn->phase == CONN_IDLE && !conn->begun && !dismissed) {
+        end_idle(conn);
+        return;
+    }
     log_event(LOG_DEBUG, "connection timed out", log_text("phase", phase_names[conn->phase]));
     if (conn->phase == CONN_ANSWER)
         setsockopt(conn->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-    else if (conn->plain)
+    else if (conn->plain && !dismissed)
         say_timeout(conn);
     hang_up(conn);
 }
@@ -101,16 +145,21 @@ static void expire(struct watch_entry *entry)
  * A client that closes together with its last bytes is not noticed by libmicrohttpd 0.9.75: the edge of its
  * epoll came with the bytes.  Where a client owes us bytes that cannot come any more, the connection is over.
  */
-#define SWEEP_MS   500
-#define SETTLED_NS UINT64_C(200000000) /* what was read may still be on its way through libmicrohttpd */
-
-static bool has_left(const struct conn *conn, uint64_t now_ns)
+static void look_at(struct conn *conn)
 {
-    struct pollfd socket = {.fd = conn->fd, .events = POLLRDHUP};
-    int unread = 0;
-    bool owes = conn->phase == CONN_IDLE || conn->phase == CONN_HEADER || conn->phase == CONN_BODY;
-    return owes && now_ns > conn->since_ns + SETTLED_NS && poll(&socket, 1, 0) == 1 &&
-           (socket.revents & POLLRDHUP) != 0 && ioctl(conn->fd, FIONREAD, &unread) == 0 && unread == 0;
+    if (atomic_load(&conn->dismissed))
+        return; /* by us, and libmicrohttpd knows */
+    if (peer_has_left(conn->fd))
+        hang_up(conn);
+    else if (conn->phase == CONN_IDLE && conn->counted_ns != conn->since_ns) {
+        conn->counted_ns = conn->since_ns;
+        conn->received = peer_received(conn->fd);
+    }
+}
+
+static bool owes_bytes(const struct conn *conn)
+{
+    return conn->phase == CONN_IDLE || conn->phase == CONN_HEADER || conn->phase == CONN_BODY;
 }
 
 /* On the watch's thread, with its lock held. */
@@ -119,8 +168,8 @@ static void sweep(struct watch_entry *entry)
     struct conns *conns = (struct conns *)entry;
     uint64_t now_ns = watch_now_ns();
     for (struct conn *conn = conns->first; conn != NULL; conn = conn->next)
-        if (has_left(conn, now_ns))
-            hang_up(conn);
+        if (owes_bytes(conn) && now_ns > conn->since_ns + SETTLED_NS)
+            look_at(conn);
     watch_set(conns->watch, entry, watch_in_ms(SWEEP_MS));
 }
 
@@ -136,6 +185,7 @@ bool conn_enter(struct conn *conn, enum conn_phase phase)
     if (alive) {
         conn->phase = phase;
         conn->since_ns = now_ns;
+        conn->begun = false;
         watch_set(watch, &conn->entry,
                   timeout_ms == 0 ? WATCH_NEVER : now_ns + (uint64_t)timeout_ms * 1000000);
     }
@@ -150,6 +200,11 @@ void conn_set_kserve(struct conn *conn, bool kserve)
     watch_lock(conn->conns->watch);
     conn->kserve = kserve;
     watch_unlock(conn->conns->watch);
+}
+
+bool conn_is_last(const struct conn *conn)
+{
+    return atomic_load_explicit(&conn->dismissed, memory_order_relaxed);
 }
 
 void conn_linger(struct conn *conn)
@@ -249,6 +304,8 @@ static void begin(struct conns *conns, struct MHD_Connection *connection, void *
     conn->fd = fd;
     conn->plain = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION) == NULL;
     conn->since_ns = watch_now_ns();
+    conn->begun = true;
+    conn->counted_ns = conn->plain ? conn->since_ns : 0; /* of TLS, when hands have been shaken */
     watch_set(conns->watch, &conn->entry, watch_in_ms(conns->timeout_ms[CONN_HEADER]));
     conn->next = conns->first;
     if (conn->next != NULL)
@@ -290,12 +347,9 @@ size_t conns_hang_up_idle(struct conns *conns, unsigned quiet_ms)
 {
     uint64_t now_ns = watch_now_ns();
     watch_lock(conns->watch);
-    for (struct conn *conn = conns->first; conn != NULL; conn = conn->next) {
-        int unread = 0;
-        if (conn->phase == CONN_IDLE && now_ns >= conn->since_ns + (uint64_t)quiet_ms * 1000000 &&
-            (ioctl(conn->fd, FIONREAD, &unread) != 0 || unread == 0))
-            hang_up(conn);
-    }
+    for (struct conn *conn = conns->first; conn != NULL; conn = conn->next)
+        if (conn->phase == CONN_IDLE && now_ns >= conn->since_ns + (uint64_t)quiet_ms * 1000000)
+            end_idle(conn);
     size_t left = count_all(conns);
     conns->closed = left == 0 && conns->closing;
     conns->closing = left == 0;
@@ -320,7 +374,7 @@ enum status conns_create(const struct config *config, struct conns **out, struct
     struct conns *conns = calloc(1, sizeof *conns);
     if (conns == NULL)
         return error_set(err, STATUS_NO_MEMORY, "no_memory", "cannot allocate the connections");
-    conns->timeout_ms[CONN_IDLE] = config->idle_timeout_ms + config->header_timeout_ms;
+    conns->timeout_ms[CONN_IDLE] = config->idle_timeout_ms;
     conns->timeout_ms[CONN_HEADER] = config->header_timeout_ms;
     conns->timeout_ms[CONN_BODY] = conns->timeout_ms[CONN_ANSWER] = config->body_timeout_ms;
     if (watch_create(&conns->watch, err) != STATUS_OK)

@@ -9,15 +9,16 @@
 /*
  * The open connections, each with a deadline for what it is at.
  *
- * libmicrohttpd closes a connection on which nothing moves for idle_timeout_ms; a client that sends or takes
- * one byte now and then would hold its memory for ever.  Here every phase has an end: when it comes, the
- * socket is shut down, which libmicrohttpd notices and cleans up after.
+ * Every phase has an end, so that a client that sends or takes one byte now and then holds no memory for
+ * ever: when it comes, the socket is shut down, which libmicrohttpd notices and cleans up after.  It has a
+ * time limit of its own, which is off: it would close a connection whose next request has just come.
  */
 struct conns;
 struct conn;
 
 enum conn_phase {
-    CONN_IDLE,     /* nothing of a request is known: header_timeout_ms when new, else idle_timeout_ms more */
+    CONN_IDLE,     /* no request line has come: idle_timeout_ms, then header_timeout_ms if one has begun; when
+                      new, header_timeout_ms alone */
     CONN_HEADER,   /* the request line has come: header_timeout_ms */
     CONN_BODY,     /* the header has come: body_timeout_ms */
     CONN_SAMPLING, /* the request has come: conn_set_deadline() */
@@ -48,6 +49,9 @@ bool conn_enter(struct conn *conn, enum conn_phase phase);
 /* Whether errors sent in CONN_BODY are {"error":"message"}, as KServe has them.  On the I/O thread. */
 void conn_set_kserve(struct conn *conn, bool kserve);
 
+/* Whether it is over after the request under way, which came as it was to be closed.  On the I/O thread. */
+bool conn_is_last(const struct conn *conn);
+
 /* When it ends, read on for what its client is sending still: it has its answer, or will have.  On the I/O
  * thread. */
 void conn_linger(struct conn *conn);
@@ -67,7 +71,7 @@ void conn_set_deadline(struct conn *conn, unsigned timeout_ms, void (*expire)(vo
                        void *argument);
 
 /*
- * Hang up on connections that have been idle for quiet_ms and have nothing unread.  Returns how many
+ * End connections that have been idle for quiet_ms and on which no request has begun.  Returns how many
  * connections are left; once it has returned 0, later ones are hung up on as they come.
  */
 size_t conns_hang_up_idle(struct conns *conns, unsigned quiet_ms);

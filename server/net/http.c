@@ -88,12 +88,6 @@ __attribute__((format(printf, 2, 0))) static void on_log(void *cls, const char *
     log_event(LOG_DEBUG, "libmicrohttpd", log_text("message", text));
 }
 
-/* libmicrohttpd counts seconds. */
-static unsigned idle_seconds(const struct config *config)
-{
-    return (config->idle_timeout_ms + 999) / 1000;
-}
-
 static const struct config *config_of(const struct http *http)
 {
     return shared_parts(http->options.shared)->config;
@@ -112,10 +106,10 @@ static enum status start_daemon(struct http *http, struct error *err)
     http->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT, limit,
-        MHD_OPTION_CONNECTION_TIMEOUT, idle_seconds(config), MHD_OPTION_THREAD_POOL_SIZE, threads,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_NOTIFY_CONNECTION, conns_notify,
-        http->conns, MHD_OPTION_URI_LOG_CALLBACK, on_request_line, NULL, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-        (unsigned)config->max_connections_per_ip, MHD_OPTION_ARRAY, tls_options(config), MHD_OPTION_END);
+        MHD_OPTION_THREAD_POOL_SIZE, threads, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,
+        MHD_OPTION_NOTIFY_CONNECTION, conns_notify, http->conns, MHD_OPTION_URI_LOG_CALLBACK, on_request_line,
+        NULL, MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)config->max_connections_per_ip, MHD_OPTION_ARRAY,
+        tls_options(config), MHD_OPTION_END);
     if (http->daemon == NULL)
         return error_set(err, STATUS_INTERNAL, "no_daemon", "cannot start serving: %s", strerror(errno));
     return acceptor_create(http->options.listen_fds, http->options.num_listen_fds, config->max_connections,
@@ -133,9 +127,8 @@ static enum status start_admin(struct http *http, struct error *err)
         return err->status;
     http->admin = MHD_start_daemon(flags, 0, NULL, NULL, on_admin_request, http, MHD_OPTION_EXTERNAL_LOGGER,
                                    on_log, NULL, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-                                   ADMIN_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
-                                   idle_seconds(config_of(http)), MHD_OPTION_NOTIFY_COMPLETED, on_completed,
-                                   http, MHD_OPTION_NOTIFY_CONNECTION, conns_notify, http->admin_conns,
+                                   ADMIN_CONNECTIONS, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,
+                                   MHD_OPTION_NOTIFY_CONNECTION, conns_notify, http->admin_conns,
                                    MHD_OPTION_URI_LOG_CALLBACK, on_request_line, NULL, MHD_OPTION_END);
     if (http->admin == NULL)
         return error_set(err, STATUS_INTERNAL, "no_daemon", "cannot serve admin_listen: %s", strerror(errno));

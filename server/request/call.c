@@ -191,6 +191,7 @@ enum MHD_Result call_begin(struct shared *shared, bool admin, struct MHD_Connect
     conn_set_kserve(call->conn, call->x.plain_errors);
     record_begin(call, method);
     bool framed = framing_judge(connection, method, version, &call->close, &call->x.error) == STATUS_OK;
+    call->close = call->close || conn_is_last(call->conn);
     if (!framed || admission_judge(call, method) != STATUS_OK)
         refuse(call);
     if (!call->refused || (framed && !admission_answers_at_once(call)))
