@@ -169,6 +169,7 @@ class Numpy(Base):
             self.refuse(f"integer {value}", np.array([1, value], dtype=dtype))
         for dtype in ("?", "g", "F", "D"):
             self.refuse("format", np.zeros((1, 4), dtype=dtype), dtype="f32", vocab_size=4)
+        self.refuse("masked array", np.ma.array([[1.0, 2.0]], mask=[[False, True]]))
         self.refuse("shape", np.array(1.0))
         self.refuse("needs mix", np.zeros((2, 2, 4), dtype="f4"))
 

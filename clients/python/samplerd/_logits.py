@@ -53,6 +53,8 @@ def read_logits(logits: Any, dtype: Optional[str], vocab_size: Optional[int], nu
 
 def _open(logits: Any) -> _Buffer:
     is_bf16 = False
+    if hasattr(logits, "filled"):  # numpy.ma, whose buffer says nothing of its mask
+        raise ValueError("logits are a masked array; logits.filled(-numpy.inf) masks the tokens")
     if hasattr(logits, "__array__"):  # numpy's arrays, and those of all who turn theirs into them
         logits = logits.__array__()
         is_bf16 = str(logits.dtype) == "bfloat16"
