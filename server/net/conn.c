@@ -1,9 +1,8 @@
 #include "server/net/conn.h"
 
-#include "proto/answer/encode.h"
-#include "proto/kserve/kserve_answer.h"
 #include "server/net/lingering.h"
 #include "server/net/peer.h"
+#include "server/net/refusal.h"
 #include "server/net/watch.h"
 #include "server/observe/log.h"
 
@@ -63,19 +62,13 @@ static const char *const phase_names[] = {"idle", "header", "body", "sampling", 
 static void say_timeout(const struct conn *conn)
 {
     struct error err;
-    char body[ENCODE_ERROR_BYTES], text[ENCODE_ERROR_BYTES + 256];
+    char text[REFUSAL_BYTES];
     bool in_body = conn->phase == CONN_BODY;
     error_set(&err, STATUS_TIMEOUT, "timeout", "the %s did not come in %u ms, which is %s",
               in_body ? "body" : "header", conn->conns->timeout_ms[in_body ? CONN_BODY : CONN_HEADER],
               in_body ? "body_timeout_ms" : "header_timeout_ms");
-    bool kserve = in_body && conn->kserve;
-    size_t length =
-        kserve ? kserve_answer_error(&err, body, sizeof body) : encode_error(&err, body, sizeof body);
-    int size = snprintf(text, sizeof text,
-                        "HTTP/1.1 408 Request Timeout\r\nContent-Type: application/json\r\n"
-                        "Connection: close\r\nContent-Length: %zu\r\n\r\n%.*s",
-                        length, (int)length, body);
-    (void)!send(conn->fd, text, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    size_t length = refusal_write(&err, MHD_HTTP_REQUEST_TIMEOUT, in_body && conn->kserve, text);
+    (void)!send(conn->fd, text, length, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 static void hang_up(struct conn *conn)
@@ -134,7 +127,7 @@ static void expire(struct watch_entry *entry)
         return;
     }
     log_event(LOG_DEBUG, "connection timed out", log_text("phase", phase_names[conn->phase]));
-    if (conn->phase == CONN_ANSWER)
+    if (conn->phase == CONN_ANSWER || conn->phase == CONN_GONE)
         setsockopt(conn->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     else if (conn->plain && !dismissed)
         say_timeout(conn);
@@ -214,14 +207,15 @@ void conn_linger(struct conn *conn)
     watch_unlock(conn->conns->watch);
 }
 
-/* From here on nobody else sends. */
+/* From here on nobody else sends; libmicrohttpd notices soon, or is told. */
 static bool take_over(struct conn *conn)
 {
     watch_lock(conn->conns->watch);
     bool alive = conn->phase != CONN_GONE;
     conn->phase = CONN_GONE;
     conn->lingers = alive;
-    watch_set(conn->conns->watch, &conn->entry, WATCH_NEVER);
+    watch_set(conn->conns->watch, &conn->entry,
+              alive ? watch_in_ms(conn->conns->timeout_ms[CONN_HEADER]) : WATCH_NEVER);
     watch_unlock(conn->conns->watch);
     return alive;
 }

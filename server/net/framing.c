@@ -17,6 +17,11 @@
 #define KNOWN_LAYOUT                                                                                         \
     "0.9.7" /* versions 0.9.70 to 0.9.79; later ones are strict by themselves, and lay out otherwise */
 
+bool framing_is_in_place(void)
+{
+    return strncmp(MHD_get_version(), KNOWN_LAYOUT, strlen(KNOWN_LAYOUT)) == 0;
+}
+
 struct walk {
     bool known;       /* the layout is */
     const char *next; /* where the next line must begin */
@@ -156,7 +161,7 @@ enum status framing_judge(struct MHD_Connection *connection, const char *method,
                           bool *chunked, struct error *err)
 {
     size_t size = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)->header_size;
-    bool known = strncmp(MHD_get_version(), KNOWN_LAYOUT, strlen(KNOWN_LAYOUT)) == 0;
+    bool known = framing_is_in_place();
     struct walk w = {.known = known, .end = method + size};
     if (known && (version <= method || version >= w.end))
         return refuse(err, "the request line has no version");

@@ -23,6 +23,9 @@
 enum status framing_judge(struct MHD_Connection *connection, const char *method, const char *version,
                           bool *chunked, struct error *err);
 
+/* Whether libmicrohttpd is of the versions of which is known how they lay out what they have parsed. */
+bool framing_is_in_place(void);
+
 /*
  * The path of a request's target, which may be a whole URL, as proxies are sent it (RFC 9112, section 3.2.2):
  * "/sample" of "http://host:8090/sample".  A loan of the target, or constant; the target itself where it is

@@ -2,9 +2,14 @@
 
 #include "server/net/acceptor.h"
 #include "server/net/conn.h"
+#include "server/net/framing.h"
+#include "server/net/preview.h"
+#include "server/net/refusal.h"
 #include "server/net/tls.h"
 #include "server/observe/log.h"
 #include "server/request/call.h"
+#include "server/request/pages.h"
+#include "server/request/respond.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -34,13 +39,34 @@ static struct shared *shared_of(void *cls)
 }
 
 /* The request line has come; what is returned is *con_cls at first. */
-static void *on_request_line(void *cls, const char *uri, struct MHD_Connection *connection)
+static void *on_admin_request_line(void *cls, const char *uri, struct MHD_Connection *connection)
 {
     (void)cls;
     (void)uri;
     struct conn *conn = conn_of(connection);
     if (conn != NULL)
         conn_enter(conn, CONN_HEADER);
+    return NULL;
+}
+
+/* Say in our words what libmicrohttpd would refuse in its own. */
+static void refuse_at_once(const struct shared_parts *parts, struct conn *conn,
+                           struct MHD_Connection *connection, const char *uri, const struct error *err)
+{
+    char text[REFUSAL_BYTES];
+    size_t length = refusal_write(err, respond_code(err->status), pages_is_kserve(framing_path(uri)), text);
+    metrics_add(parts->metrics, METRIC_REJECTIONS, metrics_label(LABEL_REASON, err->code), 1);
+    conn_end_with(conn, connection, text, length);
+}
+
+static void *on_request_line(void *cls, const char *uri, struct MHD_Connection *connection)
+{
+    const struct shared_parts *parts = shared_parts(shared_of(cls));
+    struct conn *conn = conn_of(connection);
+    struct error err;
+    if (conn != NULL && conn_enter(conn, CONN_HEADER) &&
+        preview_judge(uri, parts->config->max_body_bytes, &err) != STATUS_OK)
+        refuse_at_once(parts, conn, connection, uri, &err);
     return NULL;
 }
 
@@ -108,7 +134,7 @@ static enum status start_daemon(struct http *http, struct error *err)
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT, limit,
         MHD_OPTION_THREAD_POOL_SIZE, threads, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,
         MHD_OPTION_NOTIFY_CONNECTION, conns_notify, http->conns, MHD_OPTION_URI_LOG_CALLBACK, on_request_line,
-        NULL, MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)config->max_connections_per_ip, MHD_OPTION_ARRAY,
+        http, MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)config->max_connections_per_ip, MHD_OPTION_ARRAY,
         tls_options(config), MHD_OPTION_END);
     if (http->daemon == NULL)
         return error_set(err, STATUS_INTERNAL, "no_daemon", "cannot start serving: %s", strerror(errno));
@@ -129,7 +155,7 @@ static enum status start_admin(struct http *http, struct error *err)
                                    on_log, NULL, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
                                    ADMIN_CONNECTIONS, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,
                                    MHD_OPTION_NOTIFY_CONNECTION, conns_notify, http->admin_conns,
-                                   MHD_OPTION_URI_LOG_CALLBACK, on_request_line, NULL, MHD_OPTION_END);
+                                   MHD_OPTION_URI_LOG_CALLBACK, on_admin_request_line, NULL, MHD_OPTION_END);
     if (http->admin == NULL)
         return error_set(err, STATUS_INTERNAL, "no_daemon", "cannot serve admin_listen: %s", strerror(errno));
     return STATUS_OK;

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The one place where a status becomes an HTTP code. */
-static unsigned http_code(enum status status)
+unsigned respond_code(enum status status)
 {
     switch (status) {
     case STATUS_OK:
@@ -144,7 +143,7 @@ enum MHD_Result respond_answer(struct call *call)
     struct MHD_Response *response = response_of(&call->x);
     if (response == NULL)
         return MHD_NO;
-    unsigned code = http_code(call->x.status);
+    unsigned code = respond_code(call->x.status);
     add_error_headers(call, code, response);
     enum answer_form form = code == MHD_HTTP_OK ? call->x.form : ANSWER_JSON;
     if (form == ANSWER_IDS)
@@ -175,7 +174,7 @@ static void write_answer(const struct exchange *x, unsigned code, struct MHD_Res
 enum MHD_Result respond_early(struct call *call)
 {
     const struct exchange *x = &call->x;
-    unsigned code = http_code(x->status);
+    unsigned code = respond_code(x->status);
     char *text = NULL;
     size_t length = 0;
     struct MHD_Response *headers = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);

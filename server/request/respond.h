@@ -3,6 +3,9 @@
 
 #include "server/request/call.h"
 
+/* The one place where a status becomes an HTTP code. */
+unsigned respond_code(enum status status);
+
 /* Queue a short text; it is copied. */
 enum MHD_Result respond_text(struct call *call, unsigned code, const char *content_type, const char *text);
 

@@ -111,11 +111,13 @@ SOUND = {
     "a trailer": request(b"Transfer-Encoding: chunked", body=chunked()[:-2] + b"X-A: b\r\n\r\n"),
 }
 
-FROM_THE_LIBRARY = {
+# Where the header comes in one piece; else libmicrohttpd, which finds them before we do, answers in HTML.
+BEFORE_THE_LIBRARY = {
     "a length with a sign": request(b"Content-Length: +%d" % len(GOOD)),
     "a list of lengths": request(b"Content-Length: %d, %d" % (len(GOOD), len(GOOD))),
     "a hexadecimal length": request(b"Content-Length: 0x17"),
     "no length in Content-Length": request(b"Content-Length:"),
+    "a space behind a length": request(b"Content-Length: %d " % len(GOOD)),
     "no colon": request(b"abc", LENGTH),
 }
 
@@ -172,13 +174,58 @@ class Framing(unittest.TestCase):
             self.assertEqual(error_on(s)[0], 400)
             self.assertEqual(read_all(s), b"")
 
-    def test_refused_by_the_library(self):
-        """400 and the end as well; its text is the library's own."""
-        for name, data in FROM_THE_LIBRARY.items():
+    def check_malformed(self, s):
+        status, error = error_on(s)
+        self.assertEqual((status, error["code"]), (400, "malformed_header"))
+        self.assertEqual(read_all(s), b"")
+
+    def test_before_the_library(self):
+        """What libmicrohttpd would refuse in HTML is refused before it does."""
+        for name, data in BEFORE_THE_LIBRARY.items():
             with self.subTest(name), self.server.socket() as s:
                 s.sendall(data + request(LENGTH))
+                self.check_malformed(s)
+            with self.subTest(name, used=True), self.server.socket() as s:
+                for _ in range(3):
+                    s.sendall(request(LENGTH))
+                    self.assertEqual(answer_on(s).status, 200)
+                s.sendall(data)
+                self.check_malformed(s)
+
+    def test_by_the_library(self):
+        """400 and the end as well; its text is the library's own."""
+        for name, data in BEFORE_THE_LIBRARY.items():
+            with self.subTest(name), self.server.socket() as s:
+                first = data.index(b"\r\n") + 2
+                s.sendall(data[:first])
+                time.sleep(0.05)
+                s.sendall(data[first:] + request(LENGTH))
                 self.assertEqual(answer_on(s).status, 400)
                 self.assertEqual(read_all(s), b"")
+
+    def test_more_than_64_bits_of_length(self):
+        for target, length in ((b"/sample", b"18446744073709551616"), (b"/v2/models/sampler/infer", b"9" * 100)):
+            head = [b"POST %s HTTP/1.1" % target, *HEAD[1:]]
+            with self.subTest(target), self.server.socket() as s:
+                s.sendall(request(b"content-length: " + length, head=head))
+                answer = answer_on(s)
+                self.assertEqual((answer.status, answer.headers["Content-Type"]), (413, samplerd.JSON))
+                self.assertEqual(isinstance(answer.json()["error"], str), b"v2" in target)
+                self.assertEqual(read_all(s), b"")
+
+    def test_more_fields_than_a_query_may_have(self):
+        with self.server.connect() as client:
+            for fields in (256, 1):
+                self.assertEqual(client.request("GET", "/livez?" + "&".join(["a=1"] * fields)).status, 200)
+        for fields in (257, 3000, 30000):
+            with self.subTest(fields), self.server.socket() as s:
+                s.sendall(b"GET /livez?%s HTTP/1.1\r\nHost: x\r\n\r\n" % b"&".join([b"a"] * fields))
+                begin = time.monotonic()
+                status, error = error_on(s)
+                self.assertEqual((status, error["code"]), (413, "too_large"))
+                self.assertIn(str(fields), error["message"])
+                self.assertEqual(read_all(s), b"")
+                self.assertLess(time.monotonic() - begin, 5)  # header_timeout_ms is 10000
 
     def test_sound(self):
         for name, data in SOUND.items():
