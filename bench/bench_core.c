@@ -1,6 +1,7 @@
 /*
  * The sampler on one batch at a time: on the measuring thread, through a pool of one worker and of two, and
- * for single rows beside the baselines; each as microseconds a row and as a ratio to reading the row.
+ * for single rows with every table of kernels and beside the baselines; each as microseconds a row and as a
+ * ratio to reading the row.
  */
 #include "bench/samplerd_bench.h"
 
@@ -69,11 +70,11 @@ static void put_no_bar(struct bench *bench)
     output_end(&bench->options->output);
 }
 
-static void put_direct(struct bench *bench, const struct group *g, double us)
+static void put_direct(struct bench *bench, const struct group *g, const char *kernels, double us)
 {
-    put_measured(bench, g, DIRECT, bench->options->kernels->name, us, NAN);
+    put_measured(bench, g, DIRECT, kernels, us, NAN);
     double bar = g->rows < ROWS_FLAT ? g->batch.sampling->real_bar : CASES_WORST_BAR;
-    if (g->batch.batch_size == 1)
+    if (g->batch.batch_size == 1 && strcmp(kernels, "generic") != 0)
         put_bar(bench, "ratio <=", bar, us / g->read_us <= bar);
     else
         put_no_bar(bench);
@@ -118,8 +119,28 @@ static void measure(struct bench *bench, struct group *g)
     timing_compare(entries, LENGTH(entries), bench->options->budget_ms);
     double rows = (double)g->batch.batch_size;
     g->read_us = entries[READ].median_us / rows;
-    put_direct(bench, g, entries[OURS].median_us / rows);
+    put_direct(bench, g, bench->options->kernels->name, entries[OURS].median_us / rows);
     put_pools(bench, g, entries[ONE].median_us / rows, entries[TWO].median_us / rows);
+}
+
+/* The tables of kernels that other CPUs would use. */
+static void measure_other_tables(struct bench *bench, struct group *g)
+{
+    enum { READ, OURS };
+    const char *why;
+    for (const struct kernels *const *t = kernels_tables; *t != NULL; t++) {
+        if (*t == bench->options->kernels || kernels_select((*t)->name, &why) == NULL)
+            continue;
+        struct load_direct *direct = load_direct_create(*t);
+        struct timing_entry entries[] = {
+            [READ] = load_read_entry(&g->batch),
+            [OURS] = load_direct_entry(direct, &g->batch),
+        };
+        timing_compare(entries, LENGTH(entries), bench->options->budget_ms);
+        g->read_us = entries[READ].median_us;
+        put_direct(bench, g, (*t)->name, entries[OURS].median_us);
+        load_direct_destroy(direct);
+    }
 }
 
 static void measure_baselines(struct bench *bench, struct group *g)
@@ -166,6 +187,8 @@ static void measure_cases(struct bench *bench, enum rows_kind rows, size_t vocab
             .sampling = &cases[i], .logits = logits, .batch_size = batch_size, .vocab_size = vocab_size};
         struct group g = {.batch = batch, .rows = rows};
         measure(bench, &g);
+        if (batch_size == 1 && bench->options->all_tables)
+            measure_other_tables(bench, &g);
         if (batch_size == 1)
             measure_baselines(bench, &g);
     }

@@ -243,8 +243,23 @@ def core_records(mode, options):
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
-def report_core(directory, options):
-    core, growth, numbers = (core_records(mode, options) for mode in ("core", "growth", "numbers"))
+def core_bars(records):
+    """Of all figures that have the same bar, the worst; a ratio is to reading the row once."""
+    groups = {}
+    for record in records:
+        if record["bar"]:
+            groups.setdefault((record["case"], record["kernels"], record["bar"]), []).append(record)
+    bars = []
+    for (case, kernels, text), members in groups.items():
+        column, relation, limit = text.split()
+        worst = (max if relation == "<=" else min)(member[column] for member in members)
+        bars.append(bar(f"core, {case}, {kernels}: {column}", f"{relation} {limit}", worst,
+                        all(member["holds"] for member in members)))
+    return bars
+
+
+def report_core(core, directory, options):
+    growth, numbers = (core_records(mode, options) for mode in ("growth", "numbers"))
     labels = {"vocab_size": "tokens a row", "batch": "rows a batch", "workers": "workers"}
     pictures = []
     for axis, label in labels.items():
@@ -290,7 +305,9 @@ def main():
     bodies = make_bodies(directory / "bodies")
     text, bars = heading(options), []
     if "core" in options.parts:
-        text += report_core(directory, options)
+        records = core_records("core", options)
+        bars += core_bars(records)
+        text += report_core(records, directory, options)
     if "server" in options.parts:
         records = measure_server(bodies, options)
         bars += server_bars(records)

@@ -12,14 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char USAGE[] = "usage: samplerd-bench core | growth | numbers [options]\n"
-                            "  core      every case on real, flat and one-hot rows, beside BLAS and sorting\n"
-                            "  growth    time per row against vocabulary, batch and workers\n"
-                            "  numbers   the reader of JSON numbers beside strtof, cJSON and simdjson\n"
-                            "  --json           one JSON object a line, not a table\n"
-                            "  --kernels NAME   auto, generic, avx2, avx512 or neon (default auto)\n"
-                            "  --budget-ms N    how long to compare each group of timings (default 100)\n"
-                            "  --case NAME, --rows NAME, --vocab-size N   of core: measure these alone\n";
+static const char USAGE[] =
+    "usage: samplerd-bench core | growth | numbers [options]\n"
+    "  core      every case on real, flat and one-hot rows, beside BLAS and sorting\n"
+    "  growth    time per row against vocabulary, batch and workers\n"
+    "  numbers   the reader of JSON numbers beside strtof, cJSON and simdjson\n"
+    "  --json           one JSON object a line, not a table\n"
+    "  --kernels NAME   auto, generic, avx2, avx512 or neon (default auto: the best, and of core single\n"
+    "                   rows with the others, too)\n"
+    "  --budget-ms N    how long to compare each group of timings (default 100)\n"
+    "  --case NAME, --rows NAME, --vocab-size N   of core: measure these alone\n";
 
 static const struct command {
     const char *name;
@@ -86,6 +88,7 @@ static void read_options(int argc, char **argv, struct bench_options *options)
             usage(c == 'h' ? stdout : stderr, c == 'h' ? EXIT_SUCCESS : EXIT_FAILURE);
     }
     options->kernels = kernels_named(kernels);
+    options->all_tables = strcmp(kernels, "auto") == 0;
 }
 
 int main(int argc, char **argv)

@@ -7,6 +7,7 @@
 /* What the command line asked for, and where measurements go. */
 struct bench_options {
     const struct kernels *kernels;
+    bool all_tables;  /* single rows with the other tables, too */
     double budget_ms; /* for each group of things that are compared */
     /* of core: measure these alone; NULL and 0 measure all */
     const char *only_case, *only_rows;

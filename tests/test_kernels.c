@@ -60,7 +60,7 @@ struct outcome {
     float max, *lanes, *w;
     int *ids;
     double sums[LONGEST / KERNELS_BLOCK + 1], total, mass, exact;
-    size_t count, found, between;
+    size_t count, found, between, largest;
     bool clean;
 };
 
@@ -78,6 +78,7 @@ static void run(const struct kernels *k, const float *z, size_t n, double temper
     ck_assert_uint_eq(k->count_above(z, NULL, n, cut, NULL), o->count);
     o->found = k->find_between(z, n, cut, INFINITY, o->ids);
     o->between = k->find_between(z, n, cut, cut + 0.5f, o->ids + o->found);
+    o->largest = k->find_between(z, n, o->max, INFINITY, o->ids + o->found + o->between);
     o->exact = k->sum_exp(z, n, o->max, temperature);
 }
 
@@ -95,8 +96,9 @@ static void check_equal(const struct outcome *a, const struct outcome *b, size_t
                   name, n);
     ck_assert_msg(a->count == b->count && a->found == b->found && a->found == a->count, "%s: counts of %zu",
                   name, n);
-    ck_assert_msg(a->between == b->between &&
-                      memcmp(a->ids, b->ids, (a->found + a->between) * sizeof *a->ids) == 0,
+    size_t ids = a->found + a->between + a->largest;
+    ck_assert_msg(a->between == b->between && a->largest == b->largest &&
+                      memcmp(a->ids, b->ids, ids * sizeof *a->ids) == 0,
                   "%s: ids of %zu", name, n);
 }
 
@@ -117,7 +119,7 @@ static void setup(void)
     for (int i = 0; i < 2; i++) {
         outcomes[i].lanes = malloc(kernels_blocks(LONGEST) * KERNELS_LANES * sizeof(float));
         outcomes[i].w = malloc(LONGEST * sizeof(float));
-        outcomes[i].ids = malloc(2 * LONGEST * sizeof(int));
+        outcomes[i].ids = malloc(3 * LONGEST * sizeof(int));
     }
 }
 
