@@ -18,6 +18,7 @@
 #include "server/request/access.h"
 #include "server/request/buffers.h"
 #include "server/request/pages.h"
+#include "server/request/placement.h"
 
 #include <errno.h>
 #include <semaphore.h>
@@ -59,21 +60,12 @@ static enum status choose_kernels(const struct config *config, const struct kern
     return STATUS_OK;
 }
 
-/*
- * An I/O thread feeds several workers: it copies bytes, they read numbers and take exponentials.  Two are
- * better than one from two CPUs on, as small requests are answered by the thread that reads them.
- */
-static size_t automatic_io_threads(size_t cpus)
-{
-    return cpus == 1 ? 1 : cpus < 8 ? 2 : cpus / 4;
-}
-
 static enum status service_start(struct service *s, const struct config *config,
                                  const struct sockets *sockets, struct error *err)
 {
     size_t cpus = cpus_usable();
     s->workers = config->workers > 0 ? config->workers : cpus;
-    s->io_threads = config->io_threads > 0 ? config->io_threads : automatic_io_threads(cpus);
+    s->io_threads = config->io_threads > 0 ? config->io_threads : placement_io_threads(cpus);
     mix_setup();
     if (choose_kernels(config, &s->kernels, err) != STATUS_OK || tls_load(config, err) != STATUS_OK ||
         access_create(config, &s->access, err) != STATUS_OK ||

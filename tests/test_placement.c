@@ -33,6 +33,15 @@ START_TEST(stays_unless_a_handover_pays)
 }
 END_TEST
 
+/* CPUs and the I/O threads that they get. */
+static const size_t io_threads[][2] = {{1, 1}, {2, 2}, {8, 8}, {32, 32}, {64, 64}, {65, 64}, {256, 64}};
+
+START_TEST(each_cpu_has_an_io_thread)
+{
+    ck_assert_uint_eq(placement_io_threads(io_threads[_i][0]), io_threads[_i][1]);
+}
+END_TEST
+
 START_TEST(decoding_costs_what_is_read_and_copied)
 {
     static char body[4096];
@@ -58,6 +67,7 @@ int main(void)
     Suite *suite = suite_create("placement");
     TCase *tcase = tcase_create("placement");
     tcase_add_loop_test(tcase, stays_unless_a_handover_pays, 0, sizeof rules / sizeof rules[0]);
+    tcase_add_loop_test(tcase, each_cpu_has_an_io_thread, 0, sizeof io_threads / sizeof io_threads[0]);
     tcase_add_test(tcase, decoding_costs_what_is_read_and_copied);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

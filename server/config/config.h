@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#define CONFIG_MOST_IO_THREADS 64
+
 #define CONFIG_PATH_BYTES 161 /* key, path and blanks fit a line of the INI file, which inih cuts at 198 */
 
 /* The settings in force; plain data, nothing to free.  server/option.c has each key's range and default. */
@@ -14,7 +16,7 @@ struct config {
     char listen[ADDRESS_TEXT_BYTES]; /* as written; address_parse() accepts it */
     unsigned unix_socket_mode;
     char admin_listen[ADDRESS_TEXT_BYTES]; /* or "" */
-    unsigned io_threads;                   /* 0: automatic */
+    unsigned io_threads;                   /* <= CONFIG_MOST_IO_THREADS; 0: automatic */
     size_t max_body_bytes;
     size_t max_inflight_bytes; /* >= max_body_bytes */
     size_t max_answer_bytes;

@@ -1,6 +1,7 @@
 #include "server/request/placement.h"
 
 #include "proto/tensors/safetensors.h"
+#include "server/config/config.h"
 
 #include <math.h>
 
@@ -15,6 +16,11 @@
  * a handover is a small part of the work, and rows of one request gain by running side by side.
  */
 #define HERE_US 50.0
+
+size_t placement_io_threads(size_t cpus)
+{
+    return cpus < CONFIG_MOST_IO_THREADS ? cpus : CONFIG_MOST_IO_THREADS;
+}
 
 double placement_budget_us(const struct placement *p)
 {

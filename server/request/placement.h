@@ -16,6 +16,12 @@ struct placement {
     size_t busy_workers; /* pool_busy() */
 };
 
+/*
+ * How many I/O threads this many CPUs (>= 1) should have: one each, as raw rows keep the threads busy that
+ * read them, and JSON the workers; those without work cost nothing.
+ */
+size_t placement_io_threads(size_t cpus);
+
 /* Microseconds up to which a request is answered where it stands. */
 double placement_budget_us(const struct placement *placement);
 

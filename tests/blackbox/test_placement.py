@@ -71,6 +71,13 @@ class Placement(unittest.TestCase):
                 answer.sampled()
                 self.assertTrue(was_queued(answer), parameters)
 
+    def test_each_cpu_has_an_io_thread_and_a_worker(self):
+        cpus = sorted(os.sched_getaffinity(0))
+        for count in {1, 2, len(cpus)} & set(range(len(cpus) + 1)):
+            launcher = ("taskset", "-c", ",".join(str(cpu) for cpu in cpus[:count]))
+            with self.subTest(cpus=count), samplerd.Server(launcher=launcher) as server:
+                server.await_log(f"workers={count} io_threads={min(count, 64)}")
+
     @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "there is one CPU")
     def test_one_io_thread_hands_over_where_another_cpu_is_free(self):
         answers = []
