@@ -143,12 +143,15 @@ class FailingMalloc(unittest.TestCase):
 
 # wrk alternates two requests; a connection carries both.
 WRK_SCRIPT = """
-local n, kinds = 0, {
-  wrk.format("POST", "/sample", {["Content-Type"]="application/json"},
-             '{"logits":[[10,8,6,3],[1,2,3,4]],"temperature":0.8,"top_p":0.9,"top_candidates":2,"logprobs":true}'),
-  wrk.format("POST", "/sample?vocab_size=4&temperature=1&seed=3", {["Content-Type"]="application/octet-stream"},
-             string.rep("\\0\\0\\128\\63", 4)),
-}
+local n, kinds = 0, {}
+init = function()  -- the Host that wrk.format() adds is not known before
+  kinds = {
+    wrk.format("POST", "/sample", {["Content-Type"]="application/json"},
+               '{"logits":[[10,8,6,3],[1,2,3,4]],"temperature":0.8,"top_p":0.9,"top_candidates":2,"logprobs":true}'),
+    wrk.format("POST", "/sample?vocab_size=4&temperature=1&seed=3", {["Content-Type"]="application/octet-stream"},
+               string.rep("\\0\\0\\128\\63", 4)),
+  }
+end
 request = function() n = n + 1; return kinds[n % 2 + 1] end
 """
 
