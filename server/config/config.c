@@ -3,6 +3,7 @@
 #include "server/config/environment.h"
 #include "server/config/nearest.h"
 #include "server/config/option.h"
+#include "server/config/origins.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -238,6 +239,10 @@ static enum status check_together(const struct config *config, struct error *err
     if (config->tls_client_ca_file[0] != '\0' && !cert)
         return error_set(err, STATUS_INVALID, "missing_parameter",
                          "tls_client_ca_file is set, tls_cert_file is not; client certificates need TLS");
+    if (config->token_file[0] != '\0' && origins_is_every(config->cors_origins))
+        return error_set(
+            err, STATUS_INVALID, "out_of_range",
+            "cors_origins is * and token_file is set; with tokens, list the origins that may call");
     return STATUS_OK;
 }
 

@@ -11,6 +11,8 @@
 
 #define CONFIG_PATH_BYTES 161 /* key, path and blanks fit a line of the INI file, which inih cuts at 198 */
 
+#define CONFIG_ORIGINS_BYTES 181 /* as much */
+
 /* The settings in force; plain data, nothing to free.  server/option.c has each key's range and default. */
 struct config {
     char listen[ADDRESS_TEXT_BYTES]; /* as written; address_parse() accepts it */
@@ -27,6 +29,7 @@ struct config {
     unsigned request_timeout_ms; /* 0: none */
     unsigned idle_timeout_ms;
     unsigned drain_delay_ms;
+    char cors_origins[CONFIG_ORIGINS_BYTES]; /* origins_check() accepts it */
 
     char token_file[CONFIG_PATH_BYTES]; /* or "", as the following */
     unsigned allow_anonymous;           /* 0 or 1 */

@@ -1,6 +1,7 @@
 #include "server/config/option.h"
 
 #include "server/config/config.h"
+#include "server/config/origins.h"
 #include "server/net/address.h"
 #include "server/observe/log.h"
 
@@ -41,6 +42,13 @@
         FIELD(section, field, OPTION_PATH), "", 0, LONGEST(field), "a path of at most 160 bytes, or empty",  \
             NULL, help                                                                                       \
     }
+#define OPT_ORIGINS(section, field, help)                                                                    \
+    {                                                                                                        \
+        FIELD(section, field, OPTION_ORIGINS), "", 0, LONGEST(field),                                        \
+            "scheme://host[:port], several with commas or spaces, 180 bytes in all; or *, or empty", NULL,   \
+            help                                                                                             \
+    }
+_Static_assert(CONFIG_ORIGINS_BYTES == 181, "OPT_ORIGINS's text says so");
 _Static_assert(CONFIG_PATH_BYTES == 161, "OPT_PATH's text says so");
 
 const char *const config_kernels_names[] = {"auto", "generic", "avx2", "avx512", "neon", NULL};
@@ -78,6 +86,8 @@ const struct option option_table[] = {
              "how long a connection may wait for its next request before it is closed"),
     OPT_UINT("server", drain_delay_ms, "0", 0, 3600000, "milliseconds",
              "how long to go on accepting connections after SIGTERM, with /readyz at 503; 5000 in Kubernetes"),
+    OPT_ORIGINS("server", cors_origins,
+             "whose web pages may call from a browser (CORS); *: everybody's, not with token_file; empty: nobody's"),
     OPT_PATH("access", token_file,
              "bearer tokens, one a line, each plain or sha256:HEX; empty: none is asked for"),
     OPT_ENUM("access", allow_anonymous, "off", option_switch_words,
@@ -243,6 +253,8 @@ static enum status set_text(const struct option *option, char *field, const char
     if (option->kind == OPTION_ADDRESS && length > 0 && address_parse(text, &address, &reason) != STATUS_OK)
         return error_set(err, STATUS_INVALID, reason.code, "%s is \"%.60s\": %s", where, text,
                          reason.message);
+    if (option->kind == OPTION_ORIGINS && origins_check(text, &reason) != STATUS_OK)
+        return error_set(err, STATUS_INVALID, reason.code, "%s: %s", where, reason.message);
     if (length > option->max)
         return refuse(option, where, text, err);
     memcpy(field, text, length + 1);
@@ -263,6 +275,7 @@ enum status option_set(const struct option *option, struct config *config, const
         return set_mode(option, field, where, text, err);
     case OPTION_ADDRESS:
     case OPTION_PATH:
+    case OPTION_ORIGINS:
         return set_text(option, field, where, text, err);
     }
     assert(!"every kind is handled");
@@ -299,6 +312,7 @@ void option_value(const struct option *option, const struct config *config, char
         return;
     case OPTION_ADDRESS:
     case OPTION_PATH:
+    case OPTION_ORIGINS:
         snprintf(text, OPTION_VALUE_BYTES, "%s", (const char *)field);
         return;
     }
@@ -340,6 +354,7 @@ void option_range(const struct option *option, char text[OPTION_VALUE_BYTES])
         return;
     case OPTION_ADDRESS:
     case OPTION_PATH:
+    case OPTION_ORIGINS:
         snprintf(text, OPTION_VALUE_BYTES, "%s", option->unit);
         return;
     }

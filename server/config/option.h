@@ -14,7 +14,8 @@ enum option_kind {
     OPTION_ENUM,    /* unsigned: index into words */
     OPTION_MODE,    /* unsigned: a file's mode, octal */
     OPTION_ADDRESS, /* char[max + 1] that address_parse() accepts */
-    OPTION_PATH     /* char[max + 1] */
+    OPTION_PATH,    /* char[max + 1] */
+    OPTION_ORIGINS  /* char[max + 1] that origins_check() accepts */
 };
 
 /* One key of the configuration, wherever it is written: INI file, environment, command line. */
@@ -24,8 +25,8 @@ struct option {
     enum option_kind kind;
     size_t offset;            /* of the field */
     const char *initial;      /* the default, as a user would write it */
-    uint64_t min, max;        /* of an address or a path: its length in bytes; 0 lets it be empty */
-    const char *unit;         /* of a number, or what an address or a path looks like */
+    uint64_t min, max;        /* of an address, a path or origins: the length in bytes; 0 lets it be empty */
+    const char *unit;         /* of a number, or what the other three look like */
     const char *const *words; /* of an enum, NULL last */
     const char *help;         /* what it sets and what its special values mean */
 };

@@ -1,5 +1,6 @@
 #include "server/request/admission.h"
 
+#include "server/request/cors.h"
 #include "server/request/pages.h"
 
 #include <errno.h>
@@ -173,6 +174,9 @@ enum status admission_judge(struct call *call, const char *method)
     const struct config *config = shared_parts(call->shared)->config;
     call->route = pages_find(call->url, call->admin, config->admin_listen[0] != '\0');
     call->route_place = pages_place(call->route);
+    call->preflight = cors_is_preflight(call, method);
+    if (call->preflight)
+        return STATUS_OK;
     if (judge_caller(call) != STATUS_OK)
         return err->status;
     if (call->route == NULL)

@@ -205,5 +205,7 @@ enum MHD_Result call_continue(struct call *call)
 {
     if (call->refused || call->submitted)
         return respond_answer(call);
+    if (call->preflight)
+        return respond_nothing(call);
     return call->sample ? submit(call) : call->route->page(call);
 }

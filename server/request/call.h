@@ -25,6 +25,7 @@ struct call {
     bool admin;                /* came by admin_listen */
     const char *url;           /* its path; a loan of the connection */
     bool sample;               /* to be sampled, unless refused */
+    bool preflight;            /* a browser asks what it may send; see cors.h */
     bool takes_body;           /* that, or its page reads the body */
     bool refused;              /* x.error says why */
     bool close;                /* the connection, after the answer */

@@ -1,6 +1,7 @@
 #include "server/request/respond.h"
 
 #include "server/request/admission.h"
+#include "server/request/cors.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -39,13 +40,15 @@ unsigned respond_code(enum status status)
     return MHD_HTTP_INTERNAL_SERVER_ERROR;
 }
 
-/* What every answer has. */
+/* What every answer has; of content_type NULL, which has no body, no type. */
 static void add_headers(struct call *call, unsigned code, const char *content_type, size_t bytes,
                         struct MHD_Response *response)
 {
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
+    if (content_type != NULL)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
     if (call->close || shared_draining(call->shared))
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    cors_add_headers(call, response);
     record_answer(call, code, bytes, response);
 }
 
@@ -69,6 +72,12 @@ enum MHD_Result respond_text(struct call *call, unsigned code, const char *conte
     struct MHD_Response *response =
         MHD_create_response_from_buffer(strlen(text), (void *)text, MHD_RESPMEM_MUST_COPY);
     return send_response(call, code, content_type, strlen(text), response);
+}
+
+enum MHD_Result respond_nothing(struct call *call)
+{
+    struct MHD_Response *response = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+    return send_response(call, MHD_HTTP_NO_CONTENT, NULL, 0, response);
 }
 
 /* The free callback of a response: its buffer goes back to the lists. */

@@ -9,6 +9,9 @@ unsigned respond_code(enum status status);
 /* Queue a short text; it is copied. */
 enum MHD_Result respond_text(struct call *call, unsigned code, const char *content_type, const char *text);
 
+/* Queue 204, which is headers alone. */
+enum MHD_Result respond_nothing(struct call *call);
+
 /* Queue the answer of the call's exchange, an error's too, with the headers that its status asks for. */
 enum MHD_Result respond_answer(struct call *call);
 
