@@ -16,6 +16,8 @@ static void check_body(const char *body, size_t size)
 {
     struct error err;
     struct json_scan scan = {.start = body, .end = body + size, .p = body, .err = &err};
+    json_scan_mark(&scan);
+    const char *text = scan.p; /* cJSON has its own idea of the mark */
     json_scan_space(&scan);
     if (json_scan_value(&scan) != STATUS_OK) {
         fuzz_require(strcmp(err.code, "out_of_range") == 0, "accepted, but no JSON");
@@ -23,7 +25,7 @@ static void check_body(const char *body, size_t size)
     }
     json_scan_space(&scan);
     fuzz_require(scan.p == scan.end, "nothing behind it");
-    cJSON *root = cJSON_ParseWithLength(body, size);
+    cJSON *root = cJSON_ParseWithLength(text, (size_t)(scan.end - text));
     fuzz_require(root != NULL, "accepted, but not by cJSON");
     cJSON_Delete(root);
 }

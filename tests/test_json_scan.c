@@ -67,8 +67,8 @@ static const struct {
     {"nul", "a value is missing at byte 0"},
     {"True", "a value is missing at byte 0"},
     {"truex", "more text at byte 4"},
-    {"NaN", "a value is missing at byte 0"},
-    {"Infinity", "a value is missing at byte 0"},
+    {"NaN", "NaN, which JSON does not have, at byte 0"},
+    {"Infinity", "Infinity, which JSON does not have, at byte 0"},
     {"'a'", "a value is missing at byte 0"},
     {"// a\n1", "a value is missing at byte 0"},
     {"\xef\xbb\xbf"

@@ -153,7 +153,7 @@ static const struct {
     /* the object */
     {"", 0, BROKEN, "the request is no infer request: the request is no JSON object at byte 0"},
     {"[]", 0, BROKEN, "no JSON object"},
-    {"\xef\xbb\xbf{}", 0, BROKEN, "no JSON object"},
+    {" \xef\xbb\xbf{}", 0, BROKEN, "no JSON object"},
     {"{}", 0, "missing_parameter", "logits is missing"},
     {"{\"inputs\":null}", 0, "missing_parameter", "logits is missing"},
     {"{\"inputs\":[]}", 0, "missing_parameter", "logits is missing"},

@@ -64,6 +64,14 @@ static const struct {
     {"vocab_size=2&mix=1.5,-0.5", 4, "2x1x2: 1,2,3,4 mix=1.5,-0.5"},
     {"vocab_size=2&mix=1,0&top_k=1,2", 8, "2x2x2: 1,2,3,4,5,6,7,8 mix=1,0 top_k=[1,2]"},
     {"vocab_size=2&mix=2", 2, "1x1x2: 1,2 mix=2"},
+    /* as clients write them */
+    {"&vocab_size=1&&n=2&", 1, "1x1x1: 1 n=2"},
+    {"vocab_size=1&temperature= 0.5,  1 &seed=7, 8 ", 2, "1x2x1: 1,2 temperature=[0.5,1] seed=[7,8]"},
+    {"vocab_size=1&seed=7.0&offset=1e3", 1, "1x1x1: 1 seed=7 offset=1000"},
+    {"vocab_size=1&logprobs=True", 1, "1x1x1: 1 logprobs"},
+    {"vocab_size=1&logprobs=1", 1, "1x1x1: 1 logprobs"},
+    {"vocab_size=1&logprobs=False", 1, "1x1x1: 1"},
+    {"vocab_size=1&logprobs=0", 1, "1x1x1: 1"},
 };
 
 START_TEST(accepts)
@@ -141,13 +149,17 @@ static const struct {
      "logits is a parameter of JSON requests and of named tensors only"},
     {"vocab_size=1&bias=1", 4, "unknown_parameter", "bias", ERROR_NO_ROW,
      "JSON requests and of named tensors only"},
-    {"vocab_size=1&", 4, "unknown_parameter", "", ERROR_NO_ROW, "is not a known parameter"},
+    {"vocab_size=1&=", 4, "unknown_parameter", "", ERROR_NO_ROW, "is not a known parameter"},
+    {"vocab_size=1&n=1&n=2", 4, "duplicate_parameter", "n", ERROR_NO_ROW, "n is given twice"},
+    {"vocab_size=1&seed=1&seed=2", 8, "duplicate_parameter", "seed", ERROR_NO_ROW,
+     "commas between them: seed=0,1"},
     /* numbers */
     {"vocab_size=1&temperature=", 4, "wrong_type", "temperature", ERROR_NO_ROW, "temperature is empty"},
     {"vocab_size=1&temperature=nan", 4, "wrong_type", "temperature", ERROR_NO_ROW, "is \"nan\""},
     {"vocab_size=1&temperature=1e999", 4, "out_of_range", "temperature", ERROR_NO_ROW, "is not finite"},
-    {"vocab_size=1&temperature= 1", 4, "wrong_type", "temperature", ERROR_NO_ROW, "is \" 1\""},
-    {"vocab_size=1&temperature=1 ", 4, "wrong_type", "temperature", ERROR_NO_ROW, "is \"1 \""},
+    {"vocab_size=1&temperature= ", 4, "wrong_type", "temperature", ERROR_NO_ROW, "temperature is empty"},
+    {"vocab_size=1&temperature=1, ,2", 12, "wrong_type", "temperature", 1, "temperature[1] is empty"},
+    {"vocab_size=1&temperature=1 2", 4, "wrong_type", "temperature", ERROR_NO_ROW, "is \"1 2\""},
     {"vocab_size=1&temperature=+1", 4, "wrong_type", "temperature", ERROR_NO_ROW, "is \"+1\""},
     {"vocab_size=1&temperature=01", 4, "wrong_type", "temperature", ERROR_NO_ROW, "is \"01\""},
     {"vocab_size=1&temperature=0x1", 4, "wrong_type", "temperature", ERROR_NO_ROW, "is \"0x1\""},
@@ -166,14 +178,19 @@ static const struct {
     /* words */
     {"vocab_size=1&seed=18446744073709551616", 4, "out_of_range", "seed", ERROR_NO_ROW,
      "\"18446744073709551616\""},
-    {"vocab_size=1&seed=-1", 4, "out_of_range", "seed", ERROR_NO_ROW, "\"-1\""},
-    {"vocab_size=1&seed=1.0", 4, "out_of_range", "seed", ERROR_NO_ROW, "\"1.0\""},
+    {"vocab_size=1&seed=-1", 4, "out_of_range", "seed", ERROR_NO_ROW,
+     "\"-1\"; it must be a whole number from 0 to 2^64 - 1, above 2^53 as a decimal string; leave it out for "
+     "a "
+     "fresh one"},
+    {"vocab_size=1&seed=1.5", 4, "out_of_range", "seed", ERROR_NO_ROW, "\"1.5\""},
+    {"vocab_size=1&seed=-7.0", 4, "out_of_range", "seed", ERROR_NO_ROW, "\"-7.0\""},
+    {"vocab_size=1&seed=1 2", 4, "out_of_range", "seed", ERROR_NO_ROW, "\"1 2\""},
     {"vocab_size=1&seed=01", 4, "out_of_range", "seed", ERROR_NO_ROW, "\"01\""},
     {"vocab_size=1&seed=1,x", 8, "out_of_range", "seed", 1, "seed[1] is \"x\""},
     {"vocab_size=1&offset", 4, "out_of_range", "offset", ERROR_NO_ROW, "offset is \"\""},
     /* others */
-    {"vocab_size=1&logprobs=1", 4, "wrong_type", "logprobs", ERROR_NO_ROW, "it must be true or false"},
-    {"vocab_size=1&logprobs=True", 4, "wrong_type", "logprobs", ERROR_NO_ROW, "is \"True\""},
+    {"vocab_size=1&logprobs=2", 4, "wrong_type", "logprobs", ERROR_NO_ROW, "it must be true or false"},
+    {"vocab_size=1&logprobs=yes", 4, "wrong_type", "logprobs", ERROR_NO_ROW, "is \"yes\""},
     {"vocab_size=1&logprobs_mode=cooked", 4, "out_of_range", "logprobs_mode", ERROR_NO_ROW,
      "\"processed\" or \"raw\""},
     {"vocab_size=1&id=a\xff", 4, "wrong_type", "id", ERROR_NO_ROW, "id is not valid UTF-8"},

@@ -269,7 +269,7 @@ static const struct {
      "candidate_ids",
      ERROR_NO_ROW,
      "each must have its id"},
-    {{TWO_ROWS, TENSOR("bias", TENSOR_F32, 2, VALUES(1, 2), OF(float, 1, 2))},
+    {{TWO_ROWS, TENSOR("bias", TENSOR_F32, 2, VALUES(1, 1), OF(float, 1))},
      "wrong_length",
      "bias",
      ERROR_NO_ROW,

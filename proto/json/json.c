@@ -129,31 +129,13 @@ static enum status set_numbers(struct decoder *d, const struct param *param, con
 
 /* ---- words ---- */
 
-#define LARGEST_EXACT (UINT64_C(1) << 53)
-
-/* A number that is whole and from 0 to 2^53, to the last digit; false for any other. */
-static bool read_exact(const char *text, const char *end, uint64_t *out)
-{
-    struct decimal n;
-    if (decimal_scan(text, end, &n) == NULL)
-        return false;
-    for (; n.exponent < 0 && n.mantissa > 0 && n.mantissa % 10 == 0; n.exponent++)
-        n.mantissa /= 10;
-    for (; n.exponent > 0 && n.mantissa > 0 && n.mantissa <= LARGEST_EXACT; n.exponent--)
-        n.mantissa *= 10;
-    *out = n.mantissa;
-    if (n.mantissa == 0)
-        return !n.inexact;
-    return !n.negative && !n.inexact && n.exponent == 0 && n.mantissa <= LARGEST_EXACT;
-}
-
 /* The double of 2^53 + 1 is 2^53, and that of 2^52 + 0.3 is whole, so the text decides. */
 static enum status read_bare_word(struct decoder *d, const struct param *param, const struct walk *w,
                                   uint64_t *out)
 {
-    if (read_exact(w->text, w->scan.p, out))
+    if (decimal_read_whole(w->text, w->scan.p, out))
         return STATUS_OK;
-    if (w->item->valuedouble >= (double)LARGEST_EXACT) {
+    if (w->item->valuedouble >= (double)DECIMAL_LARGEST_EXACT) {
         error_set(d->err, STATUS_INVALID, "out_of_range",
                   "%s is above 9007199254740992 (2^53) as a number, which JSON readers round; send it as a "
                   "decimal string",
@@ -277,8 +259,11 @@ static enum status set_text(struct decoder *d, const struct param *param, const 
 static enum status set_value(struct decoder *d, const struct param *param, const char *text,
                              const cJSON *item)
 {
-    if (cJSON_IsArray(item) && !params_takes_list(param))
-        return wrong_type(d, param, item, ERROR_NO_ROW);
+    if (cJSON_IsArray(item) && !params_takes_list(param)) {
+        if (cJSON_GetArraySize(item) != 1)
+            return wrong_type(d, param, item, ERROR_NO_ROW);
+        item = item->child; /* a list of one value is that value */
+    }
     switch (param->type) {
     case PARAM_WORD:
         return set_words(d, param, text, item);
@@ -304,12 +289,40 @@ static enum status set_value(struct decoder *d, const struct param *param, const
     return wrong_type(d, param, item, ERROR_NO_ROW);
 }
 
+/* How many items of the list at text come before the one that a scan of it has failed in. */
+static size_t items_before_fault(const struct decoder *d, const char *text)
+{
+    struct error ignored;
+    struct json_scan s = d->scan;
+    s.err = &ignored;
+    s.p = text + 1; /* behind the '[' */
+    for (size_t items = 0;; items++) {
+        json_scan_space(&s);
+        if (json_scan_value(&s) != STATUS_OK)
+            return items;
+        json_scan_space(&s);
+        s.p++; /* the comma */
+    }
+}
+
+/* The value at text is no JSON; p stands where that shows. */
+static enum status malformed_value(struct decoder *d, const struct param *param, const char *text)
+{
+    const char *word = numbers_foreign_word(d->scan.p, d->scan.end);
+    if (word == NULL || *text == '{')
+        return error_at(d->err, param->name, ERROR_NO_ROW);
+    char verdict[64];
+    snprintf(verdict, sizeof verdict, "is %s, which JSON does not have", word);
+    size_t row = *text == '[' ? items_before_fault(d, text) : ERROR_NO_ROW;
+    return params_refuse(param, "malformed_json", verdict, row, d->err);
+}
+
 /* Any value but arrays of numbers. */
 static enum status read_value(struct decoder *d, const struct param *param)
 {
     const char *text = d->scan.p;
     if (json_scan_value(&d->scan) != STATUS_OK)
-        return error_at(d->err, param->name, ERROR_NO_ROW);
+        return malformed_value(d, param, text);
     size_t length = (size_t)(d->scan.p - text);
     if (length > PARAMS_MAX_TEXT_BYTES) {
         error_set(d->err, STATUS_TOO_LARGE, "too_large", "%s has %zu bytes of JSON; at most %zu are read",
@@ -358,10 +371,23 @@ static enum status read_packed(struct decoder *d, const struct param *param)
     return params_set_array(&d->params, param, packed.values, packed.dtype, &packed.shape, d->err);
 }
 
+/* Step over a null for a parameter that need not be sent: writers of optional fields put it there. */
+static bool skip_null(struct decoder *d, const struct param *param)
+{
+    struct json_scan *s = &d->scan;
+    if (!params_is_optional(param) || s->end - s->p < 4 || memcmp(s->p, "null", 4) != 0)
+        return false;
+    s->p += 4;
+    params_omit(&d->params, param);
+    return true;
+}
+
 /* The value of a parameter, by what it is and how it begins. */
 static enum status read_any(struct decoder *d, const struct param *param)
 {
     char first = d->scan.p < d->scan.end ? *d->scan.p : '\0';
+    if (skip_null(d, param))
+        return STATUS_OK;
     if (first == '[' && (param->type == PARAM_LOGITS || param->type == PARAM_ARRAY))
         return read_array(d, param);
     if (first == '{' && param->type == PARAM_LOGITS)
@@ -430,12 +456,11 @@ static enum status not_an_object(struct decoder *d)
 
 static enum status read_body(struct decoder *d)
 {
+    json_scan_mark(&d->scan);
     json_scan_space(&d->scan);
     if (d->scan.p >= d->scan.end)
         return error_set(d->err, STATUS_INVALID, "malformed_json",
                          "the body is empty; it must be a JSON object");
-    if (d->scan.end - d->scan.p >= 3 && memcmp(d->scan.p, "\xef\xbb\xbf", 3) == 0)
-        return json_scan_fail(&d->scan, "a byte order mark");
     if (*d->scan.p != '{')
         return not_an_object(d);
     d->scan.p++;

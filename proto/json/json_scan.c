@@ -1,5 +1,7 @@
 #include "proto/json/json_scan.h"
 
+#include "proto/numbers/numbers.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -16,6 +18,12 @@ void json_scan_space(struct json_scan *s)
 {
     while (s->p < s->end && (*s->p == ' ' || *s->p == '\n' || *s->p == '\t' || *s->p == '\r'))
         s->p++;
+}
+
+void json_scan_mark(struct json_scan *s)
+{
+    if (s->end - s->p >= 3 && memcmp(s->p, "\xef\xbb\xbf", 3) == 0)
+        s->p += 3;
 }
 
 enum status json_scan_expect(struct json_scan *s, char c, const char *what)
@@ -204,6 +212,14 @@ static enum status scan_word(struct json_scan *s)
     return json_scan_fail(s, "a value is missing");
 }
 
+/* The text of a word that JSON does not have; p stays on it. */
+static enum status refuse_word(struct json_scan *s, const char *word)
+{
+    char reason[64];
+    snprintf(reason, sizeof reason, "%s, which JSON does not have,", word);
+    return json_scan_fail(s, reason);
+}
+
 /* ---- structure ---- */
 
 static enum status scan_at(struct json_scan *s, unsigned depth);
@@ -245,6 +261,9 @@ static enum status scan_at(struct json_scan *s, unsigned depth)
         return json_scan_fail(s, "");
     if (depth > JSON_MAX_DEPTH)
         return json_scan_fail(s, "values are nested deeper than 32");
+    const char *foreign = numbers_foreign_word(s->p, s->end);
+    if (foreign != NULL)
+        return refuse_word(s, foreign);
     switch (*s->p) {
     case '"':
         return json_scan_string(s);

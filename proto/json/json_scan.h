@@ -24,6 +24,9 @@ struct json_scan {
 
 void json_scan_space(struct json_scan *scan);
 
+/* Step over the byte order mark that some writers put first, which a reader may ignore (RFC 8259, 8.1). */
+void json_scan_mark(struct json_scan *scan);
+
 /*
  * Step over one value, which starts at p.
  * Errors: STATUS_INVALID malformed_json, with the reason and the byte; nested deeper than JSON_MAX_DEPTH;

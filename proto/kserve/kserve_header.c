@@ -408,6 +408,7 @@ enum status kserve_header_read(const char *text, const char *end, char *texts, s
         .err = err};
     struct json_reader *r = &reading.reader;
     *out = (struct kserve_header){.num_inputs = 0};
+    json_scan_mark(&r->scan);
     if (json_reader_peek(r) != '{')
         return fail(&reading, "the request is no JSON object");
     if (json_reader_object(r, NULL, read_member) != STATUS_OK)

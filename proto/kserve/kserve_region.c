@@ -40,6 +40,7 @@ enum status kserve_region_decode(const char *body, size_t length, char *texts, s
         .code = "malformed_kserve",
         .complaint = "the request is no region of shared memory"};
     *out = (struct kserve_region){0};
+    json_scan_mark(&r.scan);
     if (json_reader_peek(&r) != '{')
         return json_reader_fail(&r, "the request is no JSON object");
     if (json_reader_object(&r, &(struct reading){.region = out}, read_member) != STATUS_OK)

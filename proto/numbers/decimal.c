@@ -179,3 +179,20 @@ float decimal_to_float(const struct decimal *d)
         value = (float)magnitude(d);
     return d->negative ? -value : value;
 }
+
+bool decimal_read_whole(const char *text, const char *end, uint64_t *out)
+{
+    struct decimal n;
+    *out = 0;
+    const char *behind = text < end ? decimal_scan(text, end, &n) : NULL;
+    if (behind == NULL || behind != end)
+        return false;
+    for (; n.exponent < 0 && n.mantissa > 0 && n.mantissa % 10 == 0; n.exponent++)
+        n.mantissa /= 10;
+    for (; n.exponent > 0 && n.mantissa > 0 && n.mantissa <= DECIMAL_LARGEST_EXACT; n.exponent--)
+        n.mantissa *= 10;
+    *out = n.mantissa;
+    if (n.mantissa == 0)
+        return !n.inexact;
+    return !n.negative && !n.inexact && n.exponent == 0 && n.mantissa <= DECIMAL_LARGEST_EXACT;
+}

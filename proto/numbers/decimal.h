@@ -31,6 +31,16 @@ struct decimal {
  */
 const char *decimal_scan(const char *text, const char *end, struct decimal *out);
 
+/* Up to it every whole number is a double. */
+#define DECIMAL_LARGEST_EXACT (UINT64_C(1) << 53)
+
+/*
+ * Read a number that fills the text from `text` to `end` and is whole and from 0 to DECIMAL_LARGEST_EXACT, to
+ * its last digit, however it is written: 7, 7.0, 70e-1.  Returns false for any other; out is written then,
+ * too.
+ */
+bool decimal_read_whole(const char *text, const char *end, uint64_t *out);
+
 /* The nearest double, as strtod has it; ties to even, +-HUGE_VAL or +-0 out of range. */
 double decimal_to_double(const struct decimal *d);
 

@@ -33,6 +33,17 @@ const char *numbers_read_double(const char *text, const char *end, double *out)
     return stop;
 }
 
+const char *numbers_foreign_word(const char *text, const char *end)
+{
+    static const char *const words[] = {"NaN", "-NaN", "nan", "-nan", "Infinity", "-Infinity", "inf", "-inf"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        size_t length = strlen(words[i]);
+        if ((size_t)(end - text) >= length && memcmp(text, words[i], length) == 0)
+            return words[i];
+    }
+    return NULL;
+}
+
 size_t numbers_count_bound(const char *text, size_t length)
 {
     enum { CHUNK = 128 }; /* a byte holds its count: sixteen or more at once in a vector */
@@ -128,21 +139,11 @@ static const char *kind(const struct reader *r)
     }
 }
 
-/* What other writers put where JSON has no number. */
-static const char *foreign_word(const struct reader *r)
-{
-    static const char *const words[] = {"NaN", "-NaN", "nan", "-nan", "Infinity", "-Infinity", "inf", "-inf"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (starts_with(r, words[i]))
-            return words[i];
-    return NULL;
-}
-
 /* The value at r->p is neither a number nor null. */
 static enum status value_fault(struct reader *r)
 {
     char what[PATH_SIZE];
-    const char *word = foreign_word(r), *type = kind(r);
+    const char *word = numbers_foreign_word(r->p, r->end), *type = kind(r);
     if (word != NULL) {
         snprintf(what, sizeof what, "is %s, which JSON does not have; ", word);
         return fault(r, r->rank, "malformed_json", what, "null stands for a masked token");

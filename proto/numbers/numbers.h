@@ -31,6 +31,9 @@ struct shape {
  */
 const char *numbers_read_double(const char *text, const char *end, double *out);
 
+/* The word at text that other writers put where JSON has no number, such as "NaN" or "-Infinity"; or NULL. */
+const char *numbers_foreign_word(const char *text, const char *end);
+
 /*
  * Upper bound of the numbers in any array inside text: its commas plus one.
  */

@@ -64,7 +64,8 @@ static cJSON *sample_fields(void)
 
 static cJSON *binary_schema(const char *description)
 {
-    cJSON *schema = cJSON_CreateObject();
+    cJSON *schema = schema_type("string"); /* as generators of clients know bytes */
+    schema_add_text(schema, "format", "binary");
     schema_add_text(schema, "description", description);
     return schema;
 }

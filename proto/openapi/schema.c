@@ -174,12 +174,33 @@ cJSON *schema_value(const struct param *param)
     }
 }
 
-/* The schema of a parameter in JSON: one value, or one a row. */
+/* The schema, or null. */
+static cJSON *nullable(cJSON *schema)
+{
+    cJSON *choices = cJSON_GetObjectItem(schema, "anyOf"), *type = cJSON_GetObjectItem(schema, "type");
+    if (choices != NULL) {
+        cJSON_AddItemToArray(choices, schema_type("null"));
+        return schema;
+    }
+    const char *const types[] = {cJSON_GetStringValue(type), "null"};
+    if (types[0] != NULL)
+        cJSON_ReplaceItemInObject(schema, "type", cJSON_CreateStringArray(types, 2));
+    return schema;
+}
+
+/* The schema of a parameter in JSON: one value, one a row or in a list, null for one that need not be sent.
+ */
 static cJSON *param_schema(const struct param *param)
 {
     cJSON *schema = schema_value(param);
-    if (param->per_row)
-        schema = either(schema, schema_list_of(schema_value(param)));
+    if (param->per_row || !params_takes_list(param)) {
+        cJSON *list = schema_list_of(schema_value(param));
+        if (!param->per_row)
+            cJSON_AddNumberToObject(list, "maxItems", 1);
+        schema = either(schema, list);
+    }
+    if (params_is_optional(param))
+        schema = nullable(schema);
     schema_add_text(schema, "description", param->help);
     return schema;
 }

@@ -55,19 +55,36 @@ static enum status unknown(struct params *p, const char *name, size_t length, st
     return error_at(err, copy, ERROR_NO_ROW);
 }
 
+/* Many clients write the values of a list in a query as so many fields. */
+static enum status duplicate(const struct params *p, const struct param *param, struct error *err)
+{
+    bool is_query = p->form == PARAM_IN_RAW || p->form == PARAM_IN_NPY;
+    const char *name = param->name;
+    if (is_query && params_takes_list(param))
+        error_set(err, STATUS_INVALID, "duplicate_parameter",
+                  "%s is given twice; in a query the values of a list have commas between them: %s=0,1", name,
+                  name);
+    else
+        error_set(err, STATUS_INVALID, "duplicate_parameter", "%s is given twice", name);
+    return error_at(err, name, ERROR_NO_ROW);
+}
+
 enum status params_begin(struct params *p, const char *name, size_t length, const struct param **out,
                          struct error *err)
 {
     const struct param *param = params_find(p->form, name, length);
     if (param == NULL)
         return unknown(p, name, length, err);
-    if (p->seen[index_of(param)]) {
-        error_set(err, STATUS_INVALID, "duplicate_parameter", "%s is given twice", param->name);
-        return error_at(err, param->name, ERROR_NO_ROW);
-    }
+    if (p->seen[index_of(param)])
+        return duplicate(p, param, err);
     p->seen[index_of(param)] = true;
     *out = param;
     return STATUS_OK;
+}
+
+void params_omit(struct params *p, const struct param *param)
+{
+    p->seen[index_of(param)] = false;
 }
 
 /* ---- setting one ---- */
@@ -275,7 +292,7 @@ static enum status finish_bias(struct params *p, struct error *err)
         return STATUS_OK;
     r->bias_rows = s->rank == 1 ? 1 : s->dims[0];
     size_t width = s->dims[s->rank - 1];
-    if (s->rank > 2 || width != r->vocab_size || (s->rank == 2 && r->bias_rows != r->batch_size)) {
+    if (s->rank > 2 || width != r->vocab_size || (r->bias_rows != 1 && r->bias_rows != r->batch_size)) {
         error_set(err, STATUS_INVALID, "wrong_length",
                   "bias has %zu row%s of %zu numbers; it must be one row of %zu, or %zu of them",
                   r->bias_rows, r->bias_rows == 1 ? "" : "s", width, r->vocab_size, r->batch_size);
@@ -309,16 +326,46 @@ static enum status finish_ids(struct params *p, struct error *err)
     return STATUS_OK;
 }
 
-static enum status check_lengths(const struct params *p, struct error *err)
+static enum status refuse_length(const struct params *p, const struct param *param, size_t length,
+                                 struct error *err)
+{
+    size_t rows = p->request.batch_size;
+    if (length == 1)
+        error_set(
+            err, STATUS_INVALID, "wrong_length",
+            "%s is a list of one value; send a number, from which each of the %zu rows has draws of its "
+            "own, or a list of one for each",
+            param->name, rows);
+    else
+        error_set(err, STATUS_INVALID, "wrong_length",
+                  "%s has %zu values; it must be one value, or one for each of the %zu rows", param->name,
+                  length, rows);
+    return wrong_length(param->name, err);
+}
+
+/* A list of one is that value for all rows. */
+static void spread(struct params *p, const struct param *param)
+{
+    if (param->type == PARAM_WORD)
+        ((struct column_u64 *)field_of(p, param))->per_row = false;
+    else
+        ((struct column *)field_of(p, param))->per_row = false;
+}
+
+/*
+ * Lists have a value for each row, or one for all.  Not so the seed: as one number it gives each row draws of
+ * its own, and as a list the rows of equal seeds the same, so that a list of one could mean either.
+ */
+static enum status finish_lists(struct params *p, struct error *err)
 {
     for (size_t i = 0; i < params_count; i++) {
         const struct param *param = &params_table[i];
-        if (param->per_row && p->lengths[i] != 0 && p->lengths[i] != p->request.batch_size) {
-            error_set(err, STATUS_INVALID, "wrong_length",
-                      "%s has %zu values; it must be one value, or one for each of the %zu rows", param->name,
-                      p->lengths[i], p->request.batch_size);
-            return wrong_length(param->name, err);
-        }
+        bool is_seed = param->offset == offsetof(struct params, request.seed);
+        if (!param->per_row || p->lengths[i] == 0 || p->lengths[i] == p->request.batch_size)
+            continue;
+        if (p->lengths[i] != 1 || is_seed)
+            return refuse_length(p, param, p->lengths[i], err);
+        spread(p, param);
     }
     return STATUS_OK;
 }
@@ -350,7 +397,7 @@ enum status params_finish(struct params *p, uint64_t fresh_seed, struct sample_r
         return missing("logits", "send [B][V] numbers", err);
     if (set_defaults(p, fresh_seed, err) != STATUS_OK || finish_logits(p, err) != STATUS_OK ||
         finish_bias(p, err) != STATUS_OK || finish_ids(p, err) != STATUS_OK ||
-        check_lengths(p, err) != STATUS_OK)
+        finish_lists(p, err) != STATUS_OK)
         return err->status;
     *out = p->request;
     return STATUS_OK;

@@ -34,6 +34,10 @@ void params_init(struct params *p, struct arena *arena, enum param_form form);
 enum status params_begin(struct params *p, const char *name, size_t length, const struct param **out,
                          struct error *err);
 
+/* Take a parameter back that params_begin noted: it was named, with no value, and is as if it had not been.
+ */
+void params_omit(struct params *p, const struct param *param);
+
 /*
  * Set a parameter.  A list has count values, of which the request keeps a copy; one value is no list.
  * Errors: STATUS_INVALID wrong_type, when the parameter is of another type or takes no list; out_of_range.

@@ -29,8 +29,10 @@ enum status params_refuse(const struct param *param, const char *code, const cha
     const char *list = param->per_row && row == ERROR_NO_ROW && strcmp(code, "wrong_type") == 0
                            ? ", or a list of one for each row"
                            : "";
-    error_set(err, STATUS_INVALID, code, "%s %s; it must be %s%s", place(param, row, where), verdict,
-              is_weight ? "a number that a float32 can hold" : range, list);
+    bool is_fresh = row == ERROR_NO_ROW && strcmp(param->initial, "fresh") == 0;
+    error_set(err, STATUS_INVALID, code, "%s %s; it must be %s%s%s", place(param, row, where), verdict,
+              is_weight ? "a number that a float32 can hold" : range, list,
+              is_fresh ? "; leave it out for a fresh one" : "");
     bool by_row = param->per_row || param->type == PARAM_IDS;
     return error_at(err, param->name, by_row ? row : ERROR_NO_ROW);
 }

@@ -150,3 +150,8 @@ bool params_takes_list(const struct param *param)
     return param->per_row || param->type == PARAM_WEIGHTS || param->type == PARAM_LOGITS ||
            param->type == PARAM_ARRAY || param->type == PARAM_IDS;
 }
+
+bool params_is_optional(const struct param *param)
+{
+    return strcmp(param->initial, "required") != 0;
+}

@@ -54,6 +54,9 @@ const struct param *params_find(unsigned forms, const char *name, size_t length)
 /* The one whose name is nearest to this, at most so many edits away; NULL for none. */
 const struct param *params_nearest(unsigned forms, const char *name, size_t length, size_t most);
 
+/* Whether it need not be sent. */
+bool params_is_optional(const struct param *param);
+
 /* Whether it may be a list: of a value a row, of weights, of numbers or of ids. */
 bool params_takes_list(const struct param *param);
 

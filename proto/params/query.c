@@ -1,8 +1,10 @@
 #include "proto/params/query.h"
 
 #include "proto/json/json_scan.h"
+#include "proto/numbers/decimal.h"
 
 #include <string.h>
+#include <strings.h>
 
 size_t query_arena_bytes(const struct query_field *fields, size_t count)
 {
@@ -22,6 +24,24 @@ static size_t count_values(const char *text)
     for (; *text != '\0'; text++)
         commas += *text == ',';
     return commas + 1;
+}
+
+/* One value of a list. */
+struct piece {
+    const char *text, *end; /* spaces around it left out */
+    const char *next;       /* behind its comma, or behind the end of the list */
+};
+
+/* The value that begins at text, in a list that ends at `end`. */
+static struct piece cut_piece(const char *text, const char *end)
+{
+    const char *comma = memchr(text, ',', (size_t)(end - text)), *stop = comma == NULL ? end : comma;
+    struct piece piece = {text, stop, stop + 1};
+    while (piece.text < piece.end && *piece.text == ' ')
+        piece.text++;
+    while (piece.end > piece.text && piece.end[-1] == ' ')
+        piece.end--;
+    return piece;
 }
 
 /* A copy behind which the number reader may look. */
@@ -61,33 +81,46 @@ static enum status set_numbers(struct params *p, const struct param *param, cons
         return no_room(param, err);
     const char *end = at + length;
     for (size_t i = 0; i < count; i++) {
-        const char *comma = memchr(at, ',', (size_t)(end - at)), *stop = comma == NULL ? end : comma;
-        if (numbers_read_double(at, stop, &values[i]) != stop)
-            return not_a_number(param, at, (size_t)(stop - at), count > 1 ? i : ERROR_NO_ROW, err);
-        at = stop + 1;
+        struct piece piece = cut_piece(at, end);
+        size_t size = (size_t)(piece.end - piece.text);
+        if (numbers_read_double(piece.text, piece.end, &values[i]) != piece.end || size == 0)
+            return not_a_number(param, piece.text, size, count > 1 ? i : ERROR_NO_ROW, err);
+        at = piece.next;
     }
     return params_set_numbers(p, param, values, count, count > 1 || param->type == PARAM_WEIGHTS, err);
 }
 
+/* Decimal digits, or a number in another spelling that is whole: 7.0, as in JSON. */
+static enum status read_word(const struct param *param, const struct piece *piece, size_t row, uint64_t *out,
+                             struct error *err)
+{
+    if (decimal_read_whole(piece->text, piece->end, out))
+        return STATUS_OK;
+    return params_read_word(param, piece->text, (size_t)(piece->end - piece->text), row, out, err);
+}
+
 static enum status set_words(struct params *p, const struct param *param, const char *text, struct error *err)
 {
-    size_t count = count_values(text);
+    size_t length = strlen(text), count = count_values(text);
+    const char *at = padded_copy(p->arena, text, length);
     uint64_t *values = arena_alloc(p->arena, count, sizeof *values);
-    if (values == NULL)
+    if (at == NULL || values == NULL)
         return no_room(param, err);
+    const char *end = at + length;
     for (size_t i = 0; i < count; i++) {
-        size_t length = strcspn(text, ",");
-        if (params_read_word(param, text, length, count > 1 ? i : ERROR_NO_ROW, &values[i], err) != STATUS_OK)
+        struct piece piece = cut_piece(at, end);
+        if (read_word(param, &piece, count > 1 ? i : ERROR_NO_ROW, &values[i], err) != STATUS_OK)
             return err->status;
-        text += length + 1;
+        at = piece.next;
     }
     return params_set_words(p, param, values, count, count > 1, err);
 }
 
 static enum status set_flag(struct params *p, const struct param *param, const char *text, struct error *err)
 {
-    if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0)
-        return params_set_flag(p, param, text[0] == 't', err);
+    bool is_true = strcasecmp(text, "true") == 0 || strcmp(text, "1") == 0;
+    if (is_true || strcasecmp(text, "false") == 0 || strcmp(text, "0") == 0)
+        return params_set_flag(p, param, is_true, err);
     return not_a_number(param, text, strlen(text), ERROR_NO_ROW, err);
 }
 
@@ -126,10 +159,15 @@ enum status query_set(struct params *p, const struct query_field *field, struct 
     }
 }
 
+bool query_is_empty(const struct query_field *field)
+{
+    return *field->key == '\0' && field->value == NULL;
+}
+
 enum status query_read(struct params *p, const struct query_field *fields, size_t count, struct error *err)
 {
     for (size_t i = 0; i < count; i++)
-        if (query_set(p, &fields[i], err) != STATUS_OK)
+        if (!query_is_empty(&fields[i]) && query_set(p, &fields[i], err) != STATUS_OK)
             return err->status;
     return STATUS_OK;
 }

@@ -68,7 +68,7 @@ static enum status judge_kserve(struct call *call)
 static enum status judge_coding(struct call *call)
 {
     const char *coding = header(call->connection, MHD_HTTP_HEADER_CONTENT_ENCODING);
-    if (coding == NULL || strcasecmp(coding, "identity") == 0)
+    if (coding == NULL || *coding == '\0' || strcasecmp(coding, "identity") == 0)
         return STATUS_OK;
     return error_set(&call->x.error, STATUS_UNSUPPORTED, "unsupported_media_type",
                      "Content-Encoding is %.40s; bodies are taken as they are", coding);

@@ -74,7 +74,9 @@ static enum MHD_Result collect_field(void *cls, enum MHD_ValueKind kind, const c
 {
     (void)kind;
     struct exchange *x = cls;
-    x->fields[x->num_fields++] = (struct query_field){key, value};
+    struct query_field field = {key, value};
+    if (!query_is_empty(&field))
+        x->fields[x->num_fields++] = field;
     return MHD_YES;
 }
 

@@ -43,7 +43,6 @@ MALFORMED = [
     Case(b'{"logits":[[1,2', ANY, "malformed_json", row=ANY),
     Case(GOOD + b"x", ANY, "malformed_json"),
     Case(GOOD + GOOD, ANY, "malformed_json"),
-    Case(b"\xef\xbb\xbf" + GOOD, ANY, "malformed_json"),
     Case(b"{'logits':[[1,2]]}", ANY, "malformed_json"),
     Case(b'{"logits":[[1,2]],}', ANY, "malformed_json", row=ANY),
     Case(b'{"logits":[[1,2,]]}', ANY, "malformed_json", row=ANY),
@@ -58,8 +57,10 @@ MALFORMED = [
     Case(b'{"logits":[[Infinity,2]]}', ANY, "malformed_json", row=ANY),
     Case(b'{"logits":[[-Infinity,2]]}', ANY, "malformed_json", "null", row=ANY),
     Case(with_field('"temperature":01'), ANY, "malformed_json"),
-    Case(with_field('"temperature":NaN'), ANY, "malformed_json"),
-    Case(with_field('"temperature":nan'), ANY, "malformed_json"),
+    Case(with_field('"temperature":NaN'), "temperature", "malformed_json", "is NaN, which JSON does not have"),
+    Case(with_field('"temperature":nan'), "temperature", "malformed_json", "is nan, which JSON does not have"),
+    Case(with_field('"temperature":Infinity'), "temperature", "malformed_json", "temperature is Infinity, which JSON"),
+    Case(with_field('"temperature":[-Infinity]'), "temperature", "malformed_json", "is -Infinity, which JSON", row=0),
     Case(with_field('"temperature":+1'), ANY, "malformed_json"),
     Case(with_field('"temperature"'), ANY, "malformed_json"),
     Case(with_field('"id":"a\nb"'), ANY, "malformed_json"),
@@ -94,7 +95,7 @@ WRONG_TYPE = [
     Case(with_field('"seed":true'), "seed", "wrong_type"),
     Case(with_field('"seed":{}'), "seed", "wrong_type"),
     Case(with_field('"n":"1"'), "n", "wrong_type"),
-    Case(with_field('"n":[1]'), "n", "wrong_type"),
+    Case(with_field('"n":[1,1]'), "n", "wrong_type"),
     Case(with_field('"top_candidates":"3"'), "top_candidates", "wrong_type"),
     Case(with_field('"logprobs":1'), "logprobs", "wrong_type"),
     Case(with_field('"logprobs":"true"'), "logprobs", "wrong_type"),
@@ -117,7 +118,7 @@ OUT_OF_RANGE = [
     Case(with_field('"top_candidates":-1'), "top_candidates", "out_of_range", "from 0 to 1024"),
     Case(with_field('"logprobs_mode":"cooked"'), "logprobs_mode", "out_of_range", "processed"),
     Case(with_field('"seed":9007199254740993'), "seed", "out_of_range", "string"),
-    Case(with_field('"seed":-1'), "seed", "out_of_range"),
+    Case(with_field('"seed":-1'), "seed", "out_of_range", "leave it out for a fresh one"),
     Case(with_field('"seed":1.5'), "seed", "out_of_range"),
     Case(with_field('"seed":1e30'), "seed", "out_of_range"),
     Case(with_field('"seed":"18446744073709551616"'), "seed", "out_of_range", "18446744073709551616"),
@@ -191,6 +192,7 @@ RAW = [
     Case(b"", ANY, "wrong_length", query=RAW_FOUR),
     Case(FOUR, "vocab_size", "duplicate_parameter", query=RAW_FOUR + "&vocab_size=4"),
     Case(FOUR, "top_p", "duplicate_parameter", query=RAW_FOUR + "&top_p=0.5&top_p=0.6"),
+    Case(FOUR, "seed", "duplicate_parameter", "commas", query=RAW_FOUR + "&seed=5&seed=6"),
     Case(FOUR, "top_pp", "unknown_parameter", "top_p", query=RAW_FOUR + "&top_pp=0.5"),
     Case(FOUR, "top_p", "out_of_range", "1.7", query=RAW_FOUR + "&top_p=1.7"),
     Case(FOUR, "top_k", "out_of_range", "1.5", query=RAW_FOUR + "&top_k=1.5"),
@@ -198,7 +200,7 @@ RAW = [
     Case(FOUR, "temperature", ANY, query=RAW_FOUR + "&temperature=nan"),
     Case(FOUR, "temperature", ANY, query=RAW_FOUR + "&temperature=inf"),
     Case(FOUR, "temperature", ANY, query=RAW_FOUR + "&temperature=0x1"),
-    Case(FOUR, "temperature", ANY, query=RAW_FOUR + "&temperature=%201"),
+    Case(FOUR, "temperature", ANY, query=RAW_FOUR + "&temperature=1%201"),
     Case(FOUR, "temperature", ANY, query=RAW_FOUR + "&temperature="),
     Case(FOUR, "temperature", ANY, query=RAW_FOUR + "&temperature=1,,1", row=ANY),
     Case(FOUR, "temperature", "wrong_length", query=RAW_FOUR + "&temperature=1,1"),
@@ -236,6 +238,60 @@ class OnOneConnection(unittest.TestCase):
 
     def check_alive(self):
         self.assertEqual(self.client.sample(GOOD).sampled()["token_ids"], [[0]])
+
+
+class WhatClientsWrite(OnOneConnection):
+    """Other spellings of a good request, which mean what they seem to."""
+
+    BATCH = b'{"logits":[[1,2,3],[3,2,1]],"seed":7,"n":4,"temperature":2'
+
+    def check_same(self, answer, expected):
+        self.assertEqual((answer.status, answer.body), (200, expected.body))
+
+    def test_null_is_absent(self):
+        expected = self.client.sample(self.BATCH + b"}")
+        fields = ("top_k", "top_p", "offset", "top_candidates", "logprobs", "logprobs_mode", "mix", "bias",
+                  "candidate_ids", "id")
+        for name in fields:
+            with self.subTest(name=name):
+                self.check_same(self.client.sample(self.BATCH + f',"{name}":null}}'.encode()), expected)
+
+    def test_a_list_of_one(self):
+        expected = self.client.sample(self.BATCH + b',"top_k":2,"logprobs":true,"bias":[0,1,0]}')
+        listed = self.BATCH.replace(b"4", b"[4]").replace(b'"temperature":2', b'"temperature":[2]')
+        self.check_same(self.client.sample(listed + b',"top_k":[2],"logprobs":[true],"bias":[[0,1,0]]}'), expected)
+
+    def test_a_list_of_one_seed(self):
+        """Rows of a list of seeds have equal draws where these are equal, those of one seed have not."""
+        self.check_error(Case(b"", "seed", "wrong_length", "list of one"),
+                         self.client.sample(self.BATCH.replace(b":7", b":[7]") + b"}"))
+        self.assertEqual(self.client.sample(GOOD[:-1] + b',"seed":[7]}').sampled()["seed"], [7])
+
+    def test_a_byte_order_mark(self):
+        self.check_same(self.client.sample(b"\xef\xbb\xbf" + self.BATCH + b"}"),
+                        self.client.sample(self.BATCH + b"}"))
+        infer = b'{"inputs":[{"name":"logits","datatype":"FP32","shape":[1,2],"data":[1,2]}]}'
+        answer = self.client.request("POST", "/v2/models/sampler/infer", b"\xef\xbb\xbf" + infer, samplerd.JSON)
+        self.assertEqual(answer.status, 200, answer.body)
+
+    def test_queries(self):
+        rows = samplerd.pack_rows([[1, 2, 3], [3, 2, 1]])
+        def ask(query):
+            return self.client.request("POST", "/sample?vocab_size=3&n=4" + query, rows, samplerd.RAW)
+        expected = ask("&temperature=2,1&seed=7&logprobs=true")
+        for query in ("&temperature=2,%201&seed=7&logprobs=true", "&temperature=2,+1&seed=7&logprobs=true",
+                      "&temperature=2,1&seed=7.0&logprobs=True", "&temperature=2,1&&seed=7&logprobs=1&"):
+            with self.subTest(query=query):
+                self.check_same(ask(query), expected)
+        for flag in ("False", "false", "0"):
+            self.assertNotIn("logprobs", ask("&logprobs=" + flag).sampled())
+
+    def test_an_empty_query_beside_json(self):
+        for query in ("?", "?&", "?&&"):
+            self.assertEqual(self.client.request("POST", "/sample" + query, GOOD, samplerd.JSON).status, 200)
+
+    def test_no_content_encoding(self):
+        self.assertEqual(self.client.sample(GOOD, Content_Encoding="").status, 200)
 
 
 class BadRequests(OnOneConnection):

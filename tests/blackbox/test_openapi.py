@@ -89,7 +89,7 @@ def request_fields():
 # ---- JSON Schema, as far as the document goes ----
 
 TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
-NOTES = {"description", "contentEncoding"}
+NOTES = {"description", "contentEncoding", "format"}
 
 
 def is_type(value, name):
@@ -152,7 +152,8 @@ def some_value(schema):
     name = as_list(schema["type"])[0]
     if name == "array":
         return [some_value(schema["items"])]
-    return {"integer": max(1, schema.get("minimum", 1)), "number": 0.5, "boolean": True, "string": "7"}[name]
+    return {"integer": max(1, schema.get("minimum", 1)), "number": 0.5, "boolean": True, "string": "7",
+            "null": None}[name]
 
 
 class Answers(unittest.TestCase):
@@ -465,7 +466,7 @@ class Refusals(Answers):
         """Whose length could be that of raw logits."""
         data = gzip.compress(FLOATS)
         data += bytes(-len(data) % 4)
-        for coding, status in (("gzip", 415), ("identity", 200)):
+        for coding, status in (("gzip", 415), ("identity", 200), ("", 200)):
             answer = self.sample(data if status != 200 else FLOATS, samplerd.RAW, "?vocab_size=1",
                                  **{"Content-Encoding": coding})
             self.check(sample_operation(), answer, status)
