@@ -71,7 +71,8 @@ static enum status service_start(struct service *s, const struct config *config,
         access_create(config, &s->access, err) != STATUS_OK ||
         buffers_create(config->max_inflight_bytes, config->max_inflight_bytes / 4, &s->buffers, err) !=
             STATUS_OK ||
-        (config->system_shared_memory && shm_create(config->max_shared_memory_regions, &s->shm, err) != STATUS_OK) ||
+        (config->system_shared_memory &&
+         shm_create(config->max_shared_memory_regions, &s->shm, err) != STATUS_OK) ||
         metrics_create(pages_path, s->kernels->name, &s->metrics, err) != STATUS_OK ||
         pool_create(s->workers, config->queue_depth, s->kernels, &s->pool, err) != STATUS_OK) {
         sockets_close(sockets);
