@@ -12,7 +12,9 @@ from server import DATA
 
 RELATIVE, ABSOLUTE = 2e-4, 1e-7  # of a probability: the engines compute in float32
 SMALLEST = 1e-12  # a token below may stay or go
-ENGINES = ("aphrodite", "exllamav2", "llamacpp", "sglang", "transformers", "vllm")
+ENGINES = {"aphrodite": 71, "exllamav2": 31, "llamacpp": 280, "sglang": 92, "transformers": 212, "vllm": 145}  # cases
+GREEDY = {"llamacpp": 14, "sglang": 6, "transformers": 8, "vllm": 8}
+REAL = {"llamacpp": 22, "sglang": 13, "transformers": 20, "vllm": 15}
 
 
 def load(name):
@@ -68,11 +70,11 @@ class Golden(unittest.TestCase):
         self.check("rules.json", 260)
 
     def test_engines(self):
-        for engine, count in zip(ENGINES, (71, 31, 280, 92, 212, 145)):
+        for engine, count in ENGINES.items():
             self.check(f"engines/{engine}.json", count)
 
     def test_greedy(self):
-        for engine, count in (("llamacpp", 14), ("sglang", 6), ("transformers", 8), ("vllm", 8)):
+        for engine, count in GREEDY.items():
             cases = load(f"engines/greedy/{engine}.json")
             self.assertEqual(len(cases), count)
             for number, case in enumerate(cases):
@@ -80,7 +82,7 @@ class Golden(unittest.TestCase):
                     self.assertEqual(rules.greedy(case["logits"], parameters(case)), case["greedy_token_id"])
 
     def test_real_rows(self):
-        for engine, count in (("llamacpp", 22), ("sglang", 13), ("transformers", 20), ("vllm", 15)):
+        for engine, count in REAL.items():
             cases = load(f"engines/real/{engine}.json")
             self.assertEqual(len(cases), count)
             for number, case in enumerate(cases):
