@@ -183,6 +183,22 @@ class Answers(unittest.TestCase):
 
 
 class Document(unittest.TestCase):
+    def test_bodies_that_are_bytes(self):
+        """Generators of clients know them by this schema."""
+        for path, _, operation in operations():
+            bodies = [operation.get("requestBody", {}), *map(resolved, operation["responses"].values())]
+            for media, form in ((m, f) for body in bodies for m, f in body.get("content", {}).items()):
+                if media not in (samplerd.JSON, "text/plain"):
+                    with self.subTest(path=path, media=media):
+                        schema = resolved(form["schema"])
+                        self.assertEqual((schema["type"], schema["format"]), ("string", "binary"))
+
+    def test_null_is_a_value_of_optional_fields(self):
+        required = resolved(sample_operation()["requestBody"]["content"][samplerd.JSON]["schema"])["required"]
+        for name, schema in request_fields().items():
+            with self.subTest(name=name):
+                self.assertEqual(fits(None, schema), name not in required)
+
     def test_it_is_what_is_served(self):
         with SERVER.connect() as client:
             self.assertEqual(client.request("GET", "/openapi.json").sampled(), DOCUMENT)
