@@ -10,11 +10,13 @@
 #include "server/config/environment.h"
 #include "server/config/reload.h"
 #include "server/config/systemd.h"
+#include "server/net/conn.h"
 #include "server/net/http.h"
 #include "server/net/sockets.h"
 #include "server/net/tls.h"
 #include "server/observe/healthcheck.h"
 #include "server/observe/log.h"
+#include "server/observe/process.h"
 #include "server/request/access.h"
 #include "server/request/buffers.h"
 #include "server/request/pages.h"
@@ -36,6 +38,7 @@ struct service {
     struct buffers *buffers;
     struct access *access;
     struct metrics *metrics;
+    struct conns *conns;
     struct shm *shm; /* NULL when it is off */
     struct shared *shared;
     struct http *http;
@@ -67,6 +70,7 @@ static enum status service_start(struct service *s, const struct config *config,
     s->workers = config->workers > 0 ? config->workers : cpus;
     s->io_threads = config->io_threads > 0 ? config->io_threads : placement_io_threads(cpus);
     mix_setup();
+    process_raise_max_fds();
     if (choose_kernels(config, &s->kernels, err) != STATUS_OK || tls_load(config, err) != STATUS_OK ||
         access_create(config, &s->access, err) != STATUS_OK ||
         buffers_create(config->max_inflight_bytes, config->max_inflight_bytes / 4, &s->buffers, err) !=
@@ -74,6 +78,7 @@ static enum status service_start(struct service *s, const struct config *config,
         (config->system_shared_memory &&
          shm_create(config->max_shared_memory_regions, &s->shm, err) != STATUS_OK) ||
         metrics_create(pages_path, s->kernels->name, &s->metrics, err) != STATUS_OK ||
+        conns_create(config, &s->conns, err) != STATUS_OK ||
         pool_create(s->workers, config->queue_depth, s->kernels, &s->pool, err) != STATUS_OK) {
         sockets_close(sockets);
         return err->status;
@@ -85,6 +90,7 @@ static enum status service_start(struct service *s, const struct config *config,
         .buffers = s->buffers,
         .access = s->access,
         .metrics = s->metrics,
+        .conns = s->conns,
         .shm = s->shm,
         .cpus = cpus,
         .io_threads = s->io_threads,
@@ -103,6 +109,7 @@ static void service_stop(struct service *s)
 {
     pool_destroy(s->pool);
     http_stop(s->http);
+    conns_destroy(s->conns);
     shared_destroy(s->shared);
     buffers_destroy(s->buffers);
     metrics_destroy(s->metrics);

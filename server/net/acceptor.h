@@ -13,16 +13,23 @@
  */
 struct acceptor;
 
+struct acceptor_options {
+    const int *listen_fds; /* [count] bound and listening; the acceptor's own on STATUS_OK */
+    size_t count;
+    unsigned max_connections;
+    bool tls;                  /* who is refused would not understand a word */
+    struct MHD_Daemon *daemon; /* has no listening socket, no limit below this, and reports to conns */
+    struct conns *conns;
+    struct metrics *metrics; /* counts METRIC_CONNECTIONS_REFUSED */
+};
+
 /*
- *   listen_fds  [count] bound and listening; the acceptor takes ownership of them on STATUS_OK
- *   daemon      has no listening socket, no limit below max_connections, and reports to conns
- *
- * While max_connections are open, the next ones wait to be accepted.
+ * While max_connections are open, the next ones wait to be accepted; when there was no room for
+ * ACCEPTOR_PATIENCE_MS they are refused with a 503, and the log says so once a minute at most.
  * Errors: STATUS_NO_MEMORY, STATUS_INTERNAL.
  */
-enum status acceptor_create(const int *listen_fds, size_t count, unsigned max_connections,
-                            struct MHD_Daemon *daemon, struct conns *conns, struct acceptor **out,
-                            struct error *err);
+#define ACCEPTOR_PATIENCE_MS 2000
+enum status acceptor_create(const struct acceptor_options *options, struct acceptor **out, struct error *err);
 
 /* Accept what has connected by now, close the sockets and free all. */
 void acceptor_destroy(struct acceptor *acceptor);

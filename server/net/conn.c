@@ -44,6 +44,7 @@ struct conns {
     /* guarded by the watch's lock */
     struct conn *first;
     size_t count;
+    size_t limit;
     size_t announced;
     uint64_t announced_ns; /* the last of them */
     bool closing;          /* none was left at the last look */
@@ -277,6 +278,21 @@ size_t conns_count(struct conns *conns)
     size_t count = count_all(conns);
     watch_unlock(conns->watch);
     return count;
+}
+
+void conns_set_limit(struct conns *conns, size_t limit)
+{
+    watch_lock(conns->watch);
+    conns->limit = limit;
+    watch_unlock(conns->watch);
+}
+
+size_t conns_limit(struct conns *conns)
+{
+    watch_lock(conns->watch);
+    size_t limit = conns->limit;
+    watch_unlock(conns->watch);
+    return limit;
 }
 
 static void begin(struct conns *conns, struct MHD_Connection *connection, void **socket_context)

@@ -37,8 +37,10 @@ void conns_notify(void *cls, struct MHD_Connection *connection, void **socket_co
 /* One connection more, or less, is on its way to the callback above: it counts as open already. */
 void conns_announce(struct conns *conns, int change);
 
-/* How many are open. */
+/* How many are open, and how many may be, once that is set. */
 size_t conns_count(struct conns *conns);
+void conns_set_limit(struct conns *conns, size_t limit);
+size_t conns_limit(struct conns *conns);
 
 /* The connection's conn; NULL when there was no memory for it, and its socket is shut down. */
 struct conn *conn_of(struct MHD_Connection *connection);

@@ -7,6 +7,7 @@
 #include "server/net/refusal.h"
 #include "server/net/tls.h"
 #include "server/observe/log.h"
+#include "server/observe/process.h"
 #include "server/request/call.h"
 #include "server/request/pages.h"
 #include "server/request/respond.h"
@@ -25,8 +26,8 @@
 struct http {
     struct http_options options;
     struct MHD_Daemon *daemon;
-    struct MHD_Daemon *admin; /* NULL: none */
-    struct conns *conns;
+    struct MHD_Daemon *admin;  /* NULL: none */
+    struct conns *conns;       /* of shared_parts */
     struct conns *admin_conns; /* apart, since they may stay to the end of a drain */
     struct acceptor *acceptor;
 };
@@ -119,6 +120,47 @@ static const struct config *config_of(const struct http *http)
     return shared_parts(http->options.shared)->config;
 }
 
+/* Files that are opened while it serves: those that a reload reads, and what GnuTLS and the log need. */
+#define SPARE_FILES 32u
+
+/*
+ * How many connections the limit of open files allows, up to max_connections; so many descriptors are left
+ * that the admin address and shared memory always have theirs.
+ */
+static unsigned allowed_connections(const struct http *http)
+{
+    const struct config *config = config_of(http);
+    struct process_figures process;
+    process_read(&process);
+    uint64_t others = process.open_fds + SPARE_FILES +
+                      (http->options.admin_fd == -1 ? 0 : ADMIN_CONNECTIONS) +
+                      (config->system_shared_memory ? config->max_shared_memory_regions : 0);
+    if (process.open_fds == PROCESS_UNKNOWN || process.max_fds == PROCESS_UNKNOWN ||
+        process.max_fds >= others + config->max_connections)
+        return (unsigned)config->max_connections;
+    unsigned allowed = process.max_fds > others ? (unsigned)(process.max_fds - others) : 1;
+    log_warn("max_connections does not fit the limit of open files",
+             log_uint("max_connections", config->max_connections), log_uint("connections", allowed),
+             log_uint("open_files_limit", process.max_fds),
+             log_uint("open_files_needed", others + config->max_connections));
+    return allowed;
+}
+
+static enum status start_accepting(struct http *http, struct error *err)
+{
+    struct acceptor_options options = {
+        .listen_fds = http->options.listen_fds,
+        .count = http->options.num_listen_fds,
+        .max_connections = allowed_connections(http),
+        .tls = tls_is_on(config_of(http)),
+        .daemon = http->daemon,
+        .conns = http->conns,
+        .metrics = shared_parts(http->options.shared)->metrics,
+    };
+    conns_set_limit(http->conns, options.max_connections);
+    return acceptor_create(&options, &http->acceptor, err);
+}
+
 static enum status start_daemon(struct http *http, struct error *err)
 {
     const struct config *config = config_of(http);
@@ -138,8 +180,7 @@ static enum status start_daemon(struct http *http, struct error *err)
         tls_options(config), MHD_OPTION_END);
     if (http->daemon == NULL)
         return error_set(err, STATUS_INTERNAL, "no_daemon", "cannot start serving: %s", strerror(errno));
-    return acceptor_create(http->options.listen_fds, http->options.num_listen_fds, config->max_connections,
-                           http->daemon, http->conns, &http->acceptor, err);
+    return start_accepting(http, err);
 }
 
 /* One thread, so that health and metrics are answered however busy the others are. */
@@ -178,8 +219,8 @@ enum status http_start(const struct http_options *options, struct http **out, st
         return error_set(err, STATUS_NO_MEMORY, "no_memory", "cannot allocate the server");
     }
     http->options = *options;
-    if (conns_create(config_of(http), &http->conns, err) != STATUS_OK ||
-        start_admin(http, err) != STATUS_OK || start_daemon(http, err) != STATUS_OK) {
+    http->conns = shared_parts(options->shared)->conns;
+    if (start_admin(http, err) != STATUS_OK || start_daemon(http, err) != STATUS_OK) {
         close_sockets(options, http->admin == NULL);
         http_stop(http);
         return err->status;
@@ -208,7 +249,6 @@ void http_stop(struct http *http)
         MHD_stop_daemon(http->daemon);
     if (http->admin != NULL)
         MHD_stop_daemon(http->admin);
-    conns_destroy(http->conns);
     conns_destroy(http->admin_conns);
     free(http);
 }

@@ -52,9 +52,18 @@ const struct metric_family metrics_table[NUM_METRICS] = {
     [METRIC_REJECTIONS] = {
         "samplerd_rejections_total", METRIC_COUNTER, METRIC_PLAIN, {LABEL_REASON}, false,
         NULL, 0, "Requests answered with an error, by its code."},
+    [METRIC_CONNECTIONS_REFUSED] = {
+        "samplerd_connections_refused_total", METRIC_COUNTER, METRIC_PLAIN, {LABEL_LIMIT}, false,
+        NULL, 0, "Connections that were turned away, by the limit that was reached."},
     [METRIC_IN_FLIGHT] = {
         "samplerd_http_requests_in_flight", METRIC_GAUGE, METRIC_PLAIN, {LABEL_NONE}, false,
         NULL, 0, "Requests begun and not yet answered in full, the one that asks included."},
+    [METRIC_CONNECTIONS] = {
+        "samplerd_connections", METRIC_GAUGE, METRIC_PLAIN, {LABEL_NONE}, false,
+        NULL, 0, "Open connections, those of admin_listen left out."},
+    [METRIC_CONNECTIONS_LIMIT] = {
+        "samplerd_connections_limit", METRIC_GAUGE, METRIC_PLAIN, {LABEL_NONE}, false,
+        NULL, 0, "Most that may be open: max_connections, or what the limit of open files leaves of it."},
     [METRIC_QUEUE] = {
         "samplerd_queue_requests", METRIC_GAUGE, METRIC_PLAIN, {LABEL_NONE}, false,
         NULL, 0, "Requests waiting for a worker."},
@@ -150,6 +159,8 @@ static const struct {
                                                       "wrong_type",
                                                       "other",
                                                       NULL}},
+    [LABEL_LIMIT] = {"limit",
+                     (const char *const[]){"max_connections", "max_connections_per_ip", "memory", NULL}},
     [LABEL_VERSION] = {"version", (const char *const[]){SAMPLERD_VERSION, NULL}},
     [LABEL_KERNELS] = {"kernels", NULL},
     [LABEL_COMPILER] = {"compiler", (const char *const[]){COMPILER, NULL}},

@@ -28,8 +28,11 @@ enum metric {
     METRIC_BATCH_ROWS,
     METRIC_TOKENS,
     METRIC_REJECTIONS,
+    METRIC_CONNECTIONS_REFUSED,
     /* read when they are asked for */
     METRIC_IN_FLIGHT,
+    METRIC_CONNECTIONS,
+    METRIC_CONNECTIONS_LIMIT,
     METRIC_QUEUE,
     METRIC_QUEUE_LIMIT,
     METRIC_BUFFERS,
@@ -61,6 +64,7 @@ enum metric_label {
     LABEL_MEDIA,
     LABEL_DTYPE,  /* in the order of enum dtype */
     LABEL_REASON, /* the code of an error's answer */
+    LABEL_LIMIT,  /* what a connection was refused for */
     LABEL_VERSION,
     LABEL_KERNELS,
     LABEL_COMPILER,

@@ -23,6 +23,15 @@ static uint64_t max_fds(void)
     return limit.rlim_cur;
 }
 
+void process_raise_max_fds(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 static uint64_t open_fds(void)
 {
     DIR *folder = opendir("/proc/self/fd");

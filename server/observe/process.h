@@ -14,6 +14,9 @@ struct process_figures {
     uint64_t max_fds;
 };
 
+/* Raise the limit of open files as far as this user may. */
+void process_raise_max_fds(void);
+
 /* Thread-safe.  Source: proc(5), /proc/self/stat. */
 void process_read(struct process_figures *out);
 

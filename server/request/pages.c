@@ -38,6 +38,8 @@ static void read_gauges(struct shared *shared, uint64_t readings[NUM_METRICS])
     struct process_figures process;
     process_read(&process);
     readings[METRIC_IN_FLIGHT] = shared_in_flight(shared);
+    readings[METRIC_CONNECTIONS] = conns_count(parts->conns);
+    readings[METRIC_CONNECTIONS_LIMIT] = conns_limit(parts->conns);
     readings[METRIC_QUEUE] = pool_queued(parts->pool);
     readings[METRIC_QUEUE_LIMIT] = parts->config->queue_depth;
     readings[METRIC_BUFFERS] = buffers_in_use(parts->buffers);

@@ -3,6 +3,7 @@
 
 #include "core/pool.h"
 #include "server/config/config.h"
+#include "server/net/conn.h"
 #include "server/observe/metrics.h"
 #include "server/request/access.h"
 #include "server/request/buffers.h"
@@ -21,6 +22,7 @@ struct shared_parts {
     struct buffers *buffers;
     struct access *access;
     struct metrics *metrics;
+    struct conns *conns;     /* at the addresses of listen */
     struct shm *shm;         /* NULL: system_shared_memory is off */
     size_t cpus, io_threads; /* usable; serving */
 };

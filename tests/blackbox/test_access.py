@@ -5,6 +5,7 @@ import fcntl
 import hashlib
 import http.client
 import os
+import re
 import select
 import shutil
 import signal
@@ -407,6 +408,54 @@ class Admin(Folder):
     def serve(self, *flags):
         """A server with a second address."""
         return samplerd.Server("--admin-listen", f"unix:{self.folder}/admin.sock", *flags)
+
+    def metric(self, name):
+        """One number of /metrics at the second address."""
+        with self.connect() as client:
+            client.request("GET", "/metrics")
+            text = client.getresponse().read().decode()
+        return float(re.search(rf"^{re.escape(name)} (\S+)$", text, re.M)[1])
+
+    def test_full_for_long(self):
+        """Who finds no room for longer than a moment is told; this address answers, and has counted."""
+        with self.serve("--max-connections", "3") as server:
+            clients = [server.connect() for _ in range(3)]
+            for client in clients:
+                self.assertEqual(client.request("GET", "/livez").status, 200)
+            for _ in range(2):
+                with server.connect() as client:
+                    answer = client.request("GET", "/livez")
+                self.assertEqual((answer.status, answer.headers["Retry-After"]), (503, "1"))
+                self.assertIn("all 3 connections are in use (max_connections)",
+                              answer.json()["error"]["message"])
+            self.assertEqual(self.metric('samplerd_connections_refused_total{limit="max_connections"}'), 2)
+            self.assertEqual(self.metric("samplerd_connections"), 3)
+            self.assertEqual(self.metric("samplerd_connections_limit"), 3)
+            for client in clients:
+                self.assertEqual(client.request("GET", "/livez").status, 200)
+                client.http.close()
+            with server.connect() as client:
+                self.assertEqual(client.request("GET", "/livez").status, 200)
+            self.assertEqual(server.log().count("connections refused"), 1)
+
+    def test_limit_of_open_files(self):
+        """Fewer descriptors than connections: said at the start, and this address keeps its own."""
+        flags = ("--admin-listen", f"unix:{self.folder}/admin.sock", "--io-threads", "1")
+        launcher = ("sh", "-c", 'ulimit -n 180; exec "$@"', "sh")
+        with samplerd.Server(*flags, launcher=launcher) as server:
+            self.assertIn("max_connections does not fit the limit of open files", server.log())
+            limit = self.metric("samplerd_connections_limit")
+            self.assertTrue(1 < limit < 100, limit)
+            with contextlib.ExitStack() as open_ones:
+                for _ in range(150):
+                    open_ones.enter_context(server.socket())
+                deadline = time.monotonic() + samplerd.ANSWER_SECONDS
+                while self.metric("samplerd_connections") < limit and time.monotonic() < deadline:
+                    time.sleep(0.05)
+                self.assertEqual(self.metric("samplerd_connections"), limit)
+                self.assertLess(self.metric("process_open_fds"), 180 - 32)
+            with server.connect() as client:
+                self.assertIn(client.request("GET", "/livez").status, (200, 503))
 
     def test_pages(self):
         with self.serve("--token-file", self.write("secret\n")) as server, server.connect() as client:
