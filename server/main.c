@@ -78,7 +78,7 @@ static enum status service_start(struct service *s, const struct config *config,
         (config->system_shared_memory &&
          shm_create(config->max_shared_memory_regions, &s->shm, err) != STATUS_OK) ||
         metrics_create(pages_path, s->kernels->name, &s->metrics, err) != STATUS_OK ||
-        conns_create(config, &s->conns, err) != STATUS_OK ||
+        conns_create(config, s->metrics, &s->conns, err) != STATUS_OK ||
         pool_create(s->workers, config->queue_depth, s->kernels, &s->pool, err) != STATUS_OK) {
         sockets_close(sockets);
         return err->status;

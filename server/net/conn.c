@@ -22,12 +22,14 @@ struct conn {
     int fd;     /* open as long as the conn is in the list */
     bool plain; /* no TLS: what is sent here is what the client reads */
     atomic_bool dismissed;
+    enum handshake handshake; /* of its I/O thread */
 
     /* guarded by the watch's lock */
     enum conn_phase phase;
     uint64_t since_ns;             /* of the phase */
     bool begun;                    /* in CONN_IDLE: the deadline is that of a header */
     uint64_t counted_ns, received; /* peer_received() of the CONN_IDLE that began at counted_ns */
+    bool timed_out;                /* ended by expire() */
     bool kserve;                   /* the request in CONN_BODY is one of KServe */
     bool lingers;                  /* its client may be sending when it ends */
     void (*expire)(void *argument);
@@ -37,6 +39,7 @@ struct conn {
 
 struct conns {
     struct watch_entry sweep; /* first, so that one is the other */
+    struct metrics *metrics;  /* counts handshakes that fail */
     struct watch *watch;
     struct lingering *lingering;        /* what is left of connections that have ended */
     unsigned timeout_ms[CONN_GONE + 1]; /* by phase; 0: none */
@@ -127,6 +130,7 @@ static void expire(struct watch_entry *entry)
         end_idle(conn);
         return;
     }
+    conn->timed_out = true;
     log_event(LOG_DEBUG, "connection timed out", log_text("phase", phase_names[conn->phase]));
     if (conn->phase == CONN_ANSWER || conn->phase == CONN_GONE)
         setsockopt(conn->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
@@ -254,6 +258,11 @@ struct conn *conn_of(struct MHD_Connection *connection)
     return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
+enum handshake *conn_handshake(struct conn *conn)
+{
+    return &conn->handshake;
+}
+
 void conns_announce(struct conns *conns, int change)
 {
     uint64_t now_ns = watch_now_ns();
@@ -324,11 +333,13 @@ static void begin(struct conns *conns, struct MHD_Connection *connection, void *
     conns->count++;
     watch_unlock(conns->watch);
     *socket_context = conn;
+    handshake_watch(connection, &conn->handshake);
 }
 
-static void end(struct conns *conns, struct conn *conn)
+static void end(struct conns *conns, struct MHD_Connection *connection, struct conn *conn)
 {
     watch_lock(conns->watch);
+    bool timed_out = conn->timed_out;
     watch_remove(conns->watch, &conn->entry);
     if (conn->lingers)
         lingering_take(conns->lingering, conn->fd);
@@ -340,6 +351,8 @@ static void end(struct conns *conns, struct conn *conn)
         conn->next->previous = conn->previous;
     conns->count--;
     watch_unlock(conns->watch);
+    if (conn->handshake != HANDSHAKE_DONE)
+        handshake_report(conn->handshake, connection, conn->fd, timed_out, conns->metrics);
     free(conn);
 }
 
@@ -350,7 +363,7 @@ void conns_notify(void *cls, struct MHD_Connection *connection, void **socket_co
     if (code == MHD_CONNECTION_NOTIFY_STARTED)
         begin(cls, connection, socket_context);
     else if (*socket_context != NULL)
-        end(cls, *socket_context);
+        end(cls, connection, *socket_context);
 }
 
 size_t conns_hang_up_idle(struct conns *conns, unsigned quiet_ms)
@@ -379,11 +392,13 @@ static enum status start_sweep(struct conns *conns, struct error *err)
     return status;
 }
 
-enum status conns_create(const struct config *config, struct conns **out, struct error *err)
+enum status conns_create(const struct config *config, struct metrics *metrics, struct conns **out,
+                         struct error *err)
 {
     struct conns *conns = calloc(1, sizeof *conns);
     if (conns == NULL)
         return error_set(err, STATUS_NO_MEMORY, "no_memory", "cannot allocate the connections");
+    conns->metrics = metrics;
     conns->timeout_ms[CONN_IDLE] = config->idle_timeout_ms;
     conns->timeout_ms[CONN_HEADER] = config->header_timeout_ms;
     conns->timeout_ms[CONN_BODY] = conns->timeout_ms[CONN_ANSWER] = config->body_timeout_ms;

@@ -2,6 +2,8 @@
 #define SERVER_CONN_H
 
 #include "server/config/config.h"
+#include "server/net/handshake.h"
+#include "server/observe/metrics.h"
 
 #include <microhttpd.h>
 #include <stdbool.h>
@@ -27,7 +29,8 @@ enum conn_phase {
 };
 
 /* Errors: STATUS_NO_MEMORY, STATUS_INTERNAL. */
-enum status conns_create(const struct config *config, struct conns **out, struct error *err);
+enum status conns_create(const struct config *config, struct metrics *metrics, struct conns **out,
+                         struct error *err);
 void conns_destroy(struct conns *conns); /* every connection must be closed */
 
 /* libmicrohttpd's callback when a connection begins and ends, with the conns as cls. */
@@ -44,6 +47,9 @@ size_t conns_limit(struct conns *conns);
 
 /* The connection's conn; NULL when there was no memory for it, and its socket is shut down. */
 struct conn *conn_of(struct MHD_Connection *connection);
+
+/* How far its TLS handshake has come; on the I/O thread. */
+enum handshake *conn_handshake(struct conn *conn);
 
 /* A phase begins, with its deadline.  Returns false when the connection is gone, and stays so. */
 bool conn_enter(struct conn *conn, enum conn_phase phase);

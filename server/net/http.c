@@ -190,7 +190,8 @@ static enum status start_admin(struct http *http, struct error *err)
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG;
     if (fd == -1)
         return STATUS_OK;
-    if (conns_create(config_of(http), &http->admin_conns, err) != STATUS_OK)
+    if (conns_create(config_of(http), shared_parts(http->options.shared)->metrics, &http->admin_conns, err) !=
+        STATUS_OK)
         return err->status;
     http->admin = MHD_start_daemon(flags, 0, NULL, NULL, on_admin_request, http, MHD_OPTION_EXTERNAL_LOGGER,
                                    on_log, NULL, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,

@@ -55,6 +55,9 @@ const struct metric_family metrics_table[NUM_METRICS] = {
     [METRIC_CONNECTIONS_REFUSED] = {
         "samplerd_connections_refused_total", METRIC_COUNTER, METRIC_PLAIN, {LABEL_LIMIT}, false,
         NULL, 0, "Connections that were turned away, by the limit that was reached."},
+    [METRIC_TLS_FAILURES] = {
+        "samplerd_tls_handshake_failures_total", METRIC_COUNTER, METRIC_PLAIN, {LABEL_TLS_REASON}, false,
+        NULL, 0, "TLS handshakes that were begun and not finished, by the reason."},
     [METRIC_IN_FLIGHT] = {
         "samplerd_http_requests_in_flight", METRIC_GAUGE, METRIC_PLAIN, {LABEL_NONE}, false,
         NULL, 0, "Requests begun and not yet answered in full, the one that asks included."},
@@ -159,6 +162,9 @@ static const struct {
                                                       "wrong_type",
                                                       "other",
                                                       NULL}},
+    [LABEL_TLS_REASON] = {"reason",
+                          (const char *const[]){"client_certificate", "not_tls", "nothing_in_common",
+                                                "refused_by_client", "timeout", NULL}},
     [LABEL_LIMIT] = {"limit",
                      (const char *const[]){"max_connections", "max_connections_per_ip", "memory", NULL}},
     [LABEL_VERSION] = {"version", (const char *const[]){SAMPLERD_VERSION, NULL}},

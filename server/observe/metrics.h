@@ -29,6 +29,7 @@ enum metric {
     METRIC_TOKENS,
     METRIC_REJECTIONS,
     METRIC_CONNECTIONS_REFUSED,
+    METRIC_TLS_FAILURES,
     /* read when they are asked for */
     METRIC_IN_FLIGHT,
     METRIC_CONNECTIONS,
@@ -62,9 +63,10 @@ enum metric_label {
     LABEL_CODE,
     LABEL_STAGE, /* in the order of enum stage */
     LABEL_MEDIA,
-    LABEL_DTYPE,  /* in the order of enum dtype */
-    LABEL_REASON, /* the code of an error's answer */
-    LABEL_LIMIT,  /* what a connection was refused for */
+    LABEL_DTYPE,      /* in the order of enum dtype */
+    LABEL_REASON,     /* the code of an error's answer */
+    LABEL_TLS_REASON, /* why a handshake failed */
+    LABEL_LIMIT,      /* what a connection was refused for */
     LABEL_VERSION,
     LABEL_KERNELS,
     LABEL_COMPILER,

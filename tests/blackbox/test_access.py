@@ -325,6 +325,44 @@ class Tls(Folder):
                         context = self.context(client, minimum_version=version, maximum_version=version)
                         self.assertEqual(self.attempt(server, context), status)
 
+    def test_failed_handshakes(self):
+        """Each is counted by its reason, with a warning that names the peer; a bare probe of the port is none."""
+        def in_clear(server):
+            with server.socket() as s:
+                s.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+                s.recv(100)
+
+        def slowly(server):
+            with server.socket() as s:
+                s.sendall(b"\x16\x03\x01")
+                s.recv(100)
+
+        def with_context(context):
+            return lambda server: self.assertIsNone(self.attempt(server, context))
+
+        old = self.context()
+        old.set_ciphers("AES128-SHA")
+        old.maximum_version = ssl.TLSVersion.TLSv1_2
+        reasons = (("not_tls", in_clear), ("timeout", slowly), ("nothing_in_common", with_context(old)),
+                   ("refused_by_client", with_context(ssl.create_default_context())),
+                   ("client_certificate", with_context(self.context())),
+                   ("client_certificate", with_context(self.context("foe"))))
+        flags = self.flags("ec", "--tls-client-ca-file", self.path("ca.pem"), "--header-timeout-ms", "500")
+        with samplerd.Server(*flags, listen="0.0.0.0:0") as server:
+            server.socket().close()
+            for reason, fail in reasons:
+                before = server.log().count("TLS handshake failed")
+                fail(server)
+                server.await_log("TLS handshake failed", before + 1)
+                line = server.log().splitlines()[-1]
+                self.assertRegex(line, rf"peer=127\.0\.0\.1:\d+ reason={reason}\b")
+                time.sleep(2)  # no line is left out
+            with self.connect(server, self.context("friend")) as client:
+                text = client.request("GET", "/metrics").body.decode()
+            counted = re.findall(r'^samplerd_tls_handshake_failures_total{reason="(\w+)"} (\d+)$', text, re.M)
+            self.assertEqual(dict(counted), {"client_certificate": "2", "not_tls": "1", "timeout": "1",
+                                             "nothing_in_common": "1", "refused_by_client": "1"})
+
     def test_reload(self):
         shutil.copy(self.path("ec.pem"), self.path("now.pem"))
         shutil.copy(self.path("ec.key"), self.path("now.key"))
