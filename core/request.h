@@ -32,13 +32,14 @@ static inline uint64_t column_u64_at(const struct column_u64 *c, size_t row)
 /* What the numbers of raw logits are. */
 enum dtype {
     DTYPE_F32,
-    DTYPE_F16, /* IEEE 754 binary16 */
-    DTYPE_BF16 /* the upper half of a float32 */
+    DTYPE_F16,  /* IEEE 754 binary16 */
+    DTYPE_BF16, /* the upper half of a float32 */
+    DTYPE_F64
 };
 
 static inline size_t dtype_bytes(enum dtype dtype)
 {
-    return dtype == DTYPE_F32 ? 4 : 2;
+    return dtype == DTYPE_F64 ? 8 : dtype == DTYPE_F32 ? 4 : 2;
 }
 
 enum logprobs_mode {
@@ -52,7 +53,7 @@ enum logprobs_mode {
  */
 struct sample_request {
     const void *logits; /* [num_stacks, batch_size, vocab_size] row-major; -INFINITY masks a token */
-    enum dtype dtype;   /* of logits, which are widened exactly */
+    enum dtype dtype;   /* of logits, which are made float32: from 16 bits exactly, from 64 to the nearest */
 
     /* another process may write to them at any time: the sampler reads each once, into its own memory */
     bool logits_are_shared;

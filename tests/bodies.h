@@ -4,6 +4,7 @@
 /* Bodies where a decoder may look at NUMBERS_PADDING bytes behind them and not one more. */
 
 #include "core/kernels/kernels.h"
+#include "core/row/load.h"
 #include "proto/json/json.h"
 
 #include <stdbool.h>
@@ -126,14 +127,11 @@ static inline void bodies_put_logits(FILE *out, const struct sample_request *r)
 {
     size_t n = r->num_stacks * r->batch_size * r->vocab_size;
     float *wide = malloc(n * sizeof *wide);
-    const struct kernels *k = kernels_tables[0];
-    if (r->dtype == DTYPE_F32)
-        memcpy(wide, r->logits, n * sizeof *wide);
-    else
-        (r->dtype == DTYPE_F16 ? k->widen_f16 : k->widen_bf16)(r->logits, n, wide);
+    load_floats(kernels_tables[0], r->dtype, r->logits, n, wide);
     bodies_put_floats(out,
                       r->dtype == DTYPE_F16    ? " f16: "
                       : r->dtype == DTYPE_BF16 ? " bf16: "
+                      : r->dtype == DTYPE_F64  ? " f64: "
                                                : ": ",
                       wide, n);
     free(wide);

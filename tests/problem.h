@@ -226,8 +226,11 @@ static inline void problem_narrow(struct problem *p, size_t n)
         abort();
     if (p->request.dtype == DTYPE_F32)
         memcpy(p->logits, p->wide, n * sizeof *p->wide);
+    double *longer = p->logits;
+    for (size_t i = 0; i < n && p->request.dtype == DTYPE_F64; i++)
+        longer[i] = (double)p->wide[i];
     uint16_t *narrow = p->logits;
-    for (size_t i = 0; i < n && p->request.dtype != DTYPE_F32; i++) {
+    for (size_t i = 0; i < n && dtype_bytes(p->request.dtype) == 2; i++) {
         uint32_t bits;
         memcpy(&bits, &p->wide[i], sizeof bits);
         bool half = p->request.dtype == DTYPE_F16;
@@ -293,7 +296,7 @@ static inline void problem_init(struct problem *p, const uint8_t *data, size_t s
     }
     unsigned form = (unsigned)problem_take(in, 1), dtype = form >> 1 & 3;
     r->mix = form % 2 == 1 || r->num_stacks > 1 ? p->mix : NULL;
-    r->dtype = dtype == 1 ? DTYPE_F16 : dtype == 2 ? DTYPE_BF16 : DTYPE_F32;
+    r->dtype = dtype == 1 ? DTYPE_F16 : dtype == 2 ? DTYPE_BF16 : dtype == 3 ? DTYPE_F64 : DTYPE_F32;
     problem_read_columns(p, in);
     if (form >> 3 & 1)
         problem_read_ids(p, in, form >> 4 & 1);

@@ -233,7 +233,7 @@ static const struct {
      "',' or '}' is missing"},
 #define PACKED(text, dtype, shape)                                                                           \
     "{\"logits\":{\"b64\":\"" text "\",\"dtype\":\"" dtype "\",\"shape\":" shape "}}"
-    {PACKED("gD8=", "f64", "[1]"), "out_of_range", "logits", ERROR_NO_ROW, "logits.dtype is \"f64\""},
+    {PACKED("gD8=", "f8", "[1]"), "out_of_range", "logits", ERROR_NO_ROW, "logits.dtype is \"f8\""},
     {PACKED("gD8=", "bf16", "[]"), "out_of_range", "logits", ERROR_NO_ROW, "logits.shape must be"},
     {PACKED("gD8=", "bf16", "[0]"), "out_of_range", "logits", ERROR_NO_ROW, "none of them 0"},
     {PACKED("gD8=", "bf16", "[-1]"), "out_of_range", "logits", ERROR_NO_ROW, "logits.shape must be"},

@@ -183,7 +183,7 @@ static const struct {
     {REQUEST("{\"dtype\":\"FP32\"}", ""), 0, BROKEN, "an input has name, shape, datatype"},
     {REQUEST(INPUT("logits", "F32", "[1]", "[1]"), ""), 0, "unsupported_dtype", "datatype \"F32\""},
     {REQUEST(INPUT("logits", "BYTES", "[1]", "[\"1\"]"), ""), 0, "unsupported_dtype", "datatype \"BYTES\""},
-    {REQUEST(INPUT("logits", "FP64", "[1]", "[1]"), ""), 0, "wrong_type", "logits is F64 [1]"},
+    {REQUEST(INPUT("logits", "INT64", "[1]", "[1]"), ""), 0, "wrong_type", "logits is I64 [1]"},
     {REQUEST(INPUT("logits", "FP16", "[1]", "[1]"), ""), 0, "unsupported_dtype",
      "logits is FP16, which has no values as JSON"},
     {REQUEST(INPUT("logits", "FP32", "1", "[1]"), ""), 0, SYNTAX, "'[' is missing"},

@@ -48,6 +48,8 @@ static const struct {
      {0},
      "1x2x3: 1,2,3,4,5,6"},
     {"\2\0", "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }\n", 12, {0}, "1x1x3: 1,2,3"},
+    {"\1\0", "{'descr': '<f4', 'fortran_order': True, 'shape': (3,), }\n", 12, {0}, "1x1x3: 1,2,3"},
+    {"\1\0", "{'descr': '<f4', 'fortran_order': True, 'shape': (1, 3), }\n", 12, {0}, "1x1x3: 1,2,3"},
     {"\3\0", "{'shape':(1,3,),\"descr\":\"<f4\",'fortran_order':False}\n", 12, {0}, "1x1x3: 1,2,3"},
     {"\1\0",
      "{ 'shape' : ( 2 , 1 , 2 ) , 'fortran_order' : False , 'descr' : '<f4' } \n",
@@ -121,8 +123,8 @@ static const struct {
     {"\4\0", F4 "(1,)}\n", 4, "malformed_npy", "its version"},
     {"\1\1", F4 "(1,)}\n", 4, "malformed_npy", "its version"},
     /* descr */
-    {"\1\0", DESCR("'>f4'"), 4, "unsupported_dtype", "is of '>f4'; it must be of '<f4' or '<f2'"},
-    {"\1\0", DESCR("'<f8'"), 4, "unsupported_dtype", "'<f8'"},
+    {"\1\0", DESCR("'>f1'"), 4, "unsupported_dtype", "is of '>f1'; it must be of '<f4', '<f2' or '<f8'"},
+    {"\1\0", DESCR("'=f8'"), 4, "unsupported_dtype", "'=f8'"},
     {"\1\0", DESCR("'|V2'"), 4, "unsupported_dtype", "'|V2'"},
     {"\1\0", DESCR("'<f4 '"), 4, "unsupported_dtype", "'<f4 '"},
     {"\1\0", DESCR("''"), 4, "unsupported_dtype", "is of ''"},
@@ -133,7 +135,10 @@ static const struct {
     {"\1\0", DESCR("'01234567890123456'"), 4, "malformed_npy", "descr is not"},
     {"\1\0", "{'descr': '<f4", 4, "malformed_npy", "descr is not"},
     /* order */
-    {"\1\0", "{'descr': '<f4', 'fortran_order': True, 'shape': (1,)}\n", 4, "unsupported_order", "C order"},
+    {"\1\0", "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2)}\n", 16, "unsupported_order",
+     "C order"},
+    {"\1\0", "{'fortran_order': True, 'shape': (2, 1, 2), 'descr': '<f4'}\n", 16, "unsupported_order",
+     "C order"},
     {"\1\0", "{'descr': '<f4', 'fortran_order': 0, 'shape': (1,)}\n", 4, "malformed_npy",
      "neither True nor False"},
     /* shape */

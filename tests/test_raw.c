@@ -139,8 +139,8 @@ static const struct {
     {"vocab_size=2&mix=1,1", 24, "wrong_length", "logits", ERROR_NO_ROW, "multiple of 16: 2 stacks"},
     {"vocab_size=3&dtype=f16", 4, "wrong_length", "logits", ERROR_NO_ROW,
      "the body has 4 bytes; it must be a multiple of 6: 1 stack of 3 logits of 2 bytes"},
-    {"vocab_size=1&dtype=f64", 8, "out_of_range", "dtype", ERROR_NO_ROW,
-     "dtype is \"f64\"; it must be \"f32\" or \"f16\" or \"bf16\""},
+    {"vocab_size=1&dtype=f8", 8, "out_of_range", "dtype", ERROR_NO_ROW,
+     "dtype is \"f8\"; it must be \"f32\" or \"f16\" or \"bf16\" or \"f64\""},
     {"vocab_size=1&dtype", 4, "out_of_range", "dtype", ERROR_NO_ROW, "it must be \"f32\" or \"f16\""},
     /* names */
     {"vocab_size=1&vocab_size=1", 4, "duplicate_parameter", "vocab_size", ERROR_NO_ROW, "given twice"},

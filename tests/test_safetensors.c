@@ -169,7 +169,7 @@ static const struct {
     {"{" TENSOR("logits", "F8_E4M3", "[8]", "0", "8") "}", 8, "unsupported_dtype",
      "the tensor logits is of dtype \"F8_E4M3\"; it must be BOOL, F16"},
     {"{" TENSOR("logits", "f32", "[2]", "0", "8") "}", 8, "unsupported_dtype", "\"f32\""},
-    {"{" TENSOR("logits", "F64", "[1]", "0", "8") "}", 8, "wrong_type", "logits is F64 [1]"},
+    {"{" TENSOR("logits", "I64", "[1]", "0", "8") "}", 8, "wrong_type", "logits is I64 [1]"},
     {"{" TENSOR("logits", "F32", "2", "0", "8") "}", 8, "malformed_json", "'[' is missing"},
     {"{" TENSOR("logits", "F32", "[2,]", "0", "8") "}", 8, BROKEN, "a whole number is missing"},
     {"{" TENSOR("logits", "F32", "[-2]", "0", "8") "}", 8, BROKEN, "a whole number is missing"},

@@ -82,7 +82,7 @@ struct kernels {
     /* out[n] = the same numbers as x[n], `masked` for -INFINITY; false when there is a NaN or a +INFINITY. */
     bool (*widen_f32)(const float *x, size_t n, double masked, double *out);
 
-    /* out[n] = x[n], no NaN, rounded to nearest; false when a finite one became infinite. */
+    /* out[n] = x[n] rounded to nearest, NaN stays NaN; false when a finite one became infinite. */
     bool (*round_f64)(const double *x, size_t n, float *out);
 
     /* sum_i exp((z_i - max) / temperature) in float64; relative error <= 1e-14. */

@@ -14,5 +14,8 @@ void load_floats(const struct kernels *kernels, enum dtype dtype, const void *va
     case DTYPE_BF16:
         kernels->widen_bf16(values, n, out);
         break;
+    case DTYPE_F64:
+        kernels->round_f64(values, n, out); /* what overflows is infinite, as a JSON number of that size is */
+        break;
     }
 }

@@ -22,7 +22,7 @@ struct mixed_row {
 };
 
 /*
- * One row, widened to float32: z[v] = sum_m mix[m] * logits[m][row][v] + bias[row][v].
+ * One row, as float32: z[v] = sum_m mix[m] * logits[m][row][v] + bias[row][v].
  *
  *   out  z and lanes are the caller's; a token masked in any stack of non-zero weight, or by the bias, is
  *        -INFINITY

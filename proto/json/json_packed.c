@@ -193,7 +193,7 @@ static enum status find_dtype(struct packed *p)
         }
     }
     error_set(p->scan->err, STATUS_INVALID, "out_of_range",
-              "%s.dtype is \"%.*s\"; it must be \"f32\", \"f16\" or \"bf16\"", p->param,
+              "%s.dtype is \"%.*s\"; it must be \"f32\", \"f16\", \"bf16\" or \"f64\"", p->param,
               (int)json_utf8_prefix(p->dtype.start, length, 40), p->dtype.start);
     return fail(p);
 }

@@ -18,6 +18,7 @@
 struct params {
     struct sample_request request;
     uint32_t vocab_size;  /* of a raw body */
+    uint32_t rows;        /* that it must have; 0: any number */
     struct arena *arena;  /* lends what request points at */
     enum param_form form; /* of the request that is decoded */
     bool seen[PARAMS_MAX];

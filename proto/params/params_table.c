@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const char *const modes[] = {"processed", "raw", NULL};
-const char *const params_dtypes[] = {"f32", "f16", "bf16", NULL};
+const char *const params_dtypes[] = {"f32", "f16", "bf16", "f64", NULL};
 
 #define ANYWHERE PARAM_IN_ANY
 #define IN_BODY  (PARAM_IN_JSON | PARAM_IN_TENSORS)
@@ -51,6 +51,9 @@ const struct param params_table[] = {
      "of a raw body: tokens per row", offsetof(struct params, vocab_size)},
     {"dtype", PARAM_CHOICE, PARAM_IN_RAW, false, false, 0, 0, "f32", params_dtypes,
      "of a raw body: what its numbers are", FIELD(dtype)},
+    {"rows", PARAM_COUNT, PARAM_IN_RAW, false, true, 1, INT32_MAX, "none", NULL,
+     "of a raw body: how many it must have, as a check of vocab_size and dtype",
+     offsetof(struct params, rows)},
 };
 
 const size_t params_count = sizeof params_table / sizeof params_table[0];

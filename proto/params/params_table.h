@@ -41,7 +41,7 @@ struct param {
     size_t offset; /* of its field in struct params */
 };
 
-#define PARAMS_MAX ((size_t)16) /* entries of the table, at most */
+#define PARAMS_MAX ((size_t)17) /* entries of the table, at most */
 
 extern const struct param params_table[];
 extern const size_t params_count; /* <= PARAMS_MAX */

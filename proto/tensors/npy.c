@@ -10,6 +10,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are read wher
 /* What the header says. */
 struct header {
     bool has_descr, has_order, has_shape;
+    bool fortran_order;
+    bool big_endian;
     enum dtype dtype;
     struct shape shape;
 };
@@ -79,38 +81,40 @@ static bool is_printable(const char *text, size_t length)
     return true;
 }
 
+/* "f4" and its like. */
+static bool find_dtype(const char *code, enum dtype *out)
+{
+    *out = code[1] == '2' ? DTYPE_F16 : code[1] == '8' ? DTYPE_F64 : DTYPE_F32;
+    return code[0] == 'f' && (code[1] == '4' || *out != DTYPE_F32);
+}
+
 static enum status read_descr(struct reader *r)
 {
     size_t length;
     if (r->p < r->end && *r->p == '[') {
         error_set(r->err, STATUS_INVALID, "unsupported_dtype",
-                  "the npy array is of records; it must be of '<f4' or '<f2'");
+                  "the npy array is of records; it must be of '<f4', '<f2' or '<f8'");
         return about_logits(r);
     }
     const char *text = read_string(r, &length);
     if (text == NULL || length > 16 || !is_printable(text, length))
         return fail(r, "descr is not a short string");
-    bool f4 = is_text(text, length, "<f4");
-    if (!f4 && !is_text(text, length, "<f2")) {
-        error_set(
-            r->err, STATUS_INVALID, "unsupported_dtype",
-            "the npy array is of '%.*s'; it must be of '<f4' or '<f2': little-endian float32 or float16",
-            (int)length, text);
-        return about_logits(r);
+    if (length == 3 && (text[0] == '<' || text[0] == '>') && find_dtype(text + 1, &r->header.dtype)) {
+        r->header.big_endian = text[0] == '>';
+        return STATUS_OK;
     }
-    r->header.dtype = f4 ? DTYPE_F32 : DTYPE_F16;
-    return STATUS_OK;
+    error_set(r->err, STATUS_INVALID, "unsupported_dtype",
+              "the npy array is of '%.*s'; it must be of '<f4', '<f2' or '<f8', or of '>' for '<': float32, "
+              "float16 or float64 of either byte order",
+              (int)length, text);
+    return about_logits(r);
 }
 
 static enum status read_order(struct reader *r)
 {
-    if (skip(r, "True")) {
-        error_set(
-            r->err, STATUS_INVALID, "unsupported_order",
-            "the npy array is in Fortran order; it must be in C order: save numpy.ascontiguousarray(it)");
-        return about_logits(r);
-    }
-    return skip(r, "False") ? STATUS_OK : fail(r, "fortran_order is neither True nor False");
+    r->header.fortran_order = skip(r, "True");
+    return r->header.fortran_order || skip(r, "False") ? STATUS_OK
+                                                       : fail(r, "fortran_order is neither True nor False");
 }
 
 static bool read_size(struct reader *r, size_t *out)
@@ -229,6 +233,33 @@ static enum status check_size(struct reader *r, size_t bytes)
     return about_logits(r);
 }
 
+/* Both orders lay the numbers out alike where at most one dimension is longer than 1: one row, say. */
+static enum status check_order(struct reader *r)
+{
+    const struct shape *s = &r->header.shape;
+    size_t longer = 0;
+    for (size_t i = 0; i < s->rank; i++)
+        longer += s->dims[i] > 1;
+    if (!r->header.fortran_order || longer <= 1)
+        return STATUS_OK;
+    error_set(r->err, STATUS_INVALID, "unsupported_order",
+              "the npy array is in Fortran order; it must be in C order: save numpy.ascontiguousarray(it)");
+    return about_logits(r);
+}
+
+/* The numbers as this machine has them: where they lie, or in a copy. */
+static const void *values_of(struct reader *r, size_t bytes, struct lender *lender)
+{
+    size_t width = dtype_bytes(r->header.dtype);
+    if (!r->header.big_endian)
+        return lender_align(lender, r->end, bytes, width, r->err);
+    char *copy = lender->lend(lender, bytes, r->err);
+    for (size_t i = 0; copy != NULL && i < bytes; i += width)
+        for (size_t b = 0; b < width; b++)
+            copy[i + b] = r->end[i + width - 1 - b];
+    return copy;
+}
+
 enum status npy_decode(const struct query_field *fields, size_t count, const char *body, size_t length,
                        struct arena *arena, struct lender *lender, uint64_t fresh_seed,
                        struct sample_request *out, struct error *err)
@@ -240,10 +271,10 @@ enum status npy_decode(const struct query_field *fields, size_t count, const cha
         read_dictionary(&r) != STATUS_OK)
         return err->status;
     size_t bytes = (size_t)(body + length - r.end);
-    if (check_size(&r, bytes) != STATUS_OK)
+    if (check_size(&r, bytes) != STATUS_OK || check_order(&r) != STATUS_OK)
         return err->status;
     p.request.dtype = r.header.dtype;
     p.logits_shape = r.header.shape;
-    p.request.logits = lender_align(lender, r.end, bytes, dtype_bytes(r.header.dtype), err);
+    p.request.logits = values_of(&r, bytes, lender);
     return p.request.logits == NULL ? err->status : params_finish(&p, fresh_seed, out, err);
 }

@@ -21,6 +21,12 @@ static enum status shape_body(struct params *p, const char *body, size_t length,
             length, row, stacks, stacks == 1 ? "" : "s", p->vocab_size, width);
         return error_at(err, "logits", ERROR_NO_ROW);
     }
+    if (p->rows != 0 && p->rows != length / row) {
+        error_set(err, STATUS_INVALID, "wrong_length",
+                  "rows is %u; the body has %zu, by its %zu bytes, vocab_size %u and dtype %s", p->rows,
+                  length / row, length, p->vocab_size, params_dtypes[p->request.dtype]);
+        return error_at(err, "rows", ERROR_NO_ROW);
+    }
     p->request.logits = body;
     p->logits_shape = p->request.mix == NULL ? (struct shape){2, {length / row, p->vocab_size}}
                                              : (struct shape){3, {stacks, length / row, p->vocab_size}};

@@ -99,7 +99,10 @@ static bool is_signed(enum tensor_type type)
 /* Whether arrays of numbers may be of this type, and the same as a dtype. */
 static bool find_dtype(enum tensor_type type, enum dtype *out)
 {
-    *out = type == TENSOR_F16 ? DTYPE_F16 : type == TENSOR_BF16 ? DTYPE_BF16 : DTYPE_F32;
+    *out = type == TENSOR_F16    ? DTYPE_F16
+           : type == TENSOR_BF16 ? DTYPE_BF16
+           : type == TENSOR_F64  ? DTYPE_F64
+                                 : DTYPE_F32;
     return type == TENSOR_F32 || *out != DTYPE_F32;
 }
 
@@ -109,7 +112,7 @@ static double load_float(enum tensor_type type, const unsigned char *at)
     float single;
     enum dtype dtype;
     memcpy(&wide, at, types[type].bytes);
-    if (!find_dtype(type, &dtype))
+    if (type == TENSOR_F64 || !find_dtype(type, &dtype))
         return wide;
     load_floats(kernels_tables[0], dtype, &wide, 1, &single);
     return (double)single;
@@ -182,8 +185,9 @@ static const float *load_values(struct tensors *t, const struct tensor *tensor, 
 static enum status set_floats(struct tensors *t, const struct param *param, const struct tensor *tensor,
                               struct error *err)
 {
-    const char *must = param->type == PARAM_LOGITS ? "F32, F16 or BF16 [V], [B, V], or [M, B, V] with mix"
-                                                   : "F32, F16 or BF16 [V] or [B, V]";
+    const char *must = param->type == PARAM_LOGITS
+                           ? "F32, F16, BF16 or F64 [V], [B, V], or [M, B, V] with mix"
+                           : "F32, F16, BF16 or F64 [V] or [B, V]";
     struct shape shape;
     enum dtype dtype;
     if (!find_dtype(tensor->type, &dtype))

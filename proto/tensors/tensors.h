@@ -8,7 +8,7 @@
  * A request as a set of named tensors, whatever format they came in: the names are those of the parameter
  * table, the values little-endian and row-major.
  *
- *   logits          F32, F16 or BF16 [V], [B, V], or [M, B, V] with mix
+ *   logits          F32, F16, BF16 or F64 [V], [B, V], or [M, B, V] with mix
  *   bias            the same types [V] or [B, V]
  *   candidate_ids   I32 or I64 [K] or [B, K]
  *   seed, offset    any integer type, one value, [B] or [B, 1]

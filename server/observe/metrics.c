@@ -128,7 +128,7 @@ static const struct {
                                                   "none", "other", NULL}},
     [LABEL_STAGE] = {"stage", (const char *const[]){"read", "queue", "parse", "sample", "write", NULL}},
     [LABEL_MEDIA] = {"media", (const char *const[]){"json", "raw", "npy", "safetensors", "kserve", NULL}},
-    [LABEL_DTYPE] = {"dtype", (const char *const[]){"f32", "f16", "bf16", NULL}},
+    [LABEL_DTYPE] = {"dtype", (const char *const[]){"f32", "f16", "bf16", "f64", NULL}},
     [LABEL_REASON] = {"reason", (const char *const[]){"conflicting_parameters",
                                                       "deadline_exceeded",
                                                       "duplicate_id",

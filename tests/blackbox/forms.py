@@ -22,6 +22,7 @@ PACK = {
     "f32": lambda values: struct.pack(f"<{len(values)}f", *values),
     "f16": lambda values: struct.pack(f"<{len(values)}e", *values),
     "bf16": pack_bf16,
+    "f64": lambda values: struct.pack(f"<{len(values)}d", *values),
 }
 
 
@@ -30,10 +31,10 @@ def pack(rows, dtype):
     return PACK[dtype]([-INF if x is None else x for row in rows for x in row])
 
 
-def npy(data, shape, dtype):
+def npy(data, shape, dtype, fortran_order=False):
     """What numpy.save() writes."""
-    descr = {"f32": "<f4", "f16": "<f2"}[dtype]
-    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
+    descr = {"f32": "<f4", "f16": "<f2", "f64": "<f8"}.get(dtype, dtype)
+    header = f"{{'descr': '{descr}', 'fortran_order': {fortran_order}, 'shape': {tuple(shape)}, }}"
     header += " " * (-(len(header) + 11) % 64) + "\n"
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data
 
@@ -107,7 +108,7 @@ def by_tensors(dtype):
 
 
 FORMS = {"numbers": by_numbers}
-for name in ("f32", "f16", "bf16"):
+for name in PACK:
     FORMS.update({f"{form.__name__} {name}": form(name)
                   for form in (by_base64, by_raw, by_npy, by_metadata, by_tensors)
                   if not (form is by_npy and name == "bf16")})

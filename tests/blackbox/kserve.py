@@ -7,7 +7,7 @@ import struct
 LENGTH = "Inference-Header-Content-Length"
 MODEL = "/v2/models/sampler"
 FORMATS = {"FP32": "f", "FP64": "d", "FP16": "e", "INT32": "i", "INT64": "q", "UINT64": "Q", "BOOL": "?"}
-DTYPES = {"FP32": "f32", "FP16": "f16", "BF16": "bf16"}  # of logits, as /sample has them
+DTYPES = {"FP32": "f32", "FP16": "f16", "BF16": "bf16", "FP64": "f64"}  # of logits, as /sample has them
 
 
 def flat(values):
