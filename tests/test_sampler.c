@@ -676,15 +676,16 @@ START_TEST(shared_logits_may_change)
     enum { V = 20000, STACKS = 2 };
     static const float mix[STACKS] = {1.5F, -0.5F};
     uint64_t state = 23;
-    float *z = mmap(NULL, STACKS * V * sizeof *z, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    float *z =
+        mmap(NULL, STACKS * V * sizeof(double), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert_ptr_ne(z, MAP_FAILED);
-    pid_t scribbler = start_scribbler(z, STACKS * V);
+    pid_t scribbler = start_scribbler(z, STACKS * V * sizeof(double) / sizeof *z);
     struct fixture f;
     fixture_init(&f, z, V);
     f.request.logits_are_shared = true;
     for (int i = 0; i < 2000; i++) {
         vary(&f, &state);
-        f.request.dtype = (enum dtype)(i % 3);
+        f.request.dtype = (enum dtype)(i % 4);
         f.request.num_stacks = i % 2 == 0 ? 1 : STACKS;
         f.request.mix = i % 2 == 0 ? NULL : mix;
         if (fixture_run(&f) == STATUS_OK) {
@@ -697,7 +698,7 @@ START_TEST(shared_logits_may_change)
     kill(scribbler, SIGKILL);
     waitpid(scribbler, NULL, 0);
     fixture_fini(&f);
-    munmap(z, STACKS * V * sizeof *z);
+    munmap(z, STACKS * V * sizeof(double));
 }
 END_TEST
 

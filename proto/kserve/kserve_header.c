@@ -59,15 +59,21 @@ static enum status read_objects(struct reading *q, enum status (*object)(struct 
 
 /* ---- data as JSON ---- */
 
-/* The field's name in the table, which outlives the request's texts. */
-static const char *lasting_name(const struct kserve_input *in)
+static const struct param *param_of(const struct kserve_input *in)
 {
-    const struct param *param =
-        in->has_name ? params_find(PARAM_IN_ANY, in->tensor.name, strlen(in->tensor.name)) : NULL;
-    return param == NULL ? "data" : param->name;
+    return in->has_name ? params_find(PARAM_IN_ANY, in->tensor.name, strlen(in->tensor.name)) : NULL;
 }
 
-/* FP32 goes straight to where it stays; room is lent once, for as many numbers as the header can have. */
+/* FP32, and FP64 that a request keeps as float32: numbers by the row, with null for a masked one. */
+static bool is_floats(const struct kserve_input *in)
+{
+    if (!in->has_type || in->tensor.type != TENSOR_F64)
+        return in->has_type && in->tensor.type == TENSOR_F32;
+    const struct param *param = param_of(in);
+    return param != NULL && (param->type == PARAM_LOGITS || param->type == PARAM_ARRAY);
+}
+
+/* These go straight to where it stays; room is lent once, for as many numbers as the header can have. */
 static enum status read_floats(struct reading *q, struct kserve_input *in)
 {
     struct json_scan *s = &q->reader.scan;
@@ -79,8 +85,9 @@ static enum status read_floats(struct reading *q, struct kserve_input *in)
     if (q->numbers == NULL)
         return q->err->status;
     float *values = q->numbers + q->used;
-    if (numbers_read_array(&s->p, s->end, values, q->capacity - q->used, &shape, lasting_name(in), q->err) !=
-        STATUS_OK)
+    const struct param *param = param_of(in);
+    const char *name = param == NULL ? "data" : param->name; /* which outlives the request's texts */
+    if (numbers_read_array(&s->p, s->end, values, q->capacity - q->used, &shape, name, q->err) != STATUS_OK)
         return q->err->status;
     size_t count = 1;
     for (size_t i = 0; i < shape.rank; i++)
@@ -88,18 +95,18 @@ static enum status read_floats(struct reading *q, struct kserve_input *in)
     q->used += count;
     in->bytes = count * sizeof *values;
     in->tensor.data = values;
+    in->tensor.type = TENSOR_F32;
     return STATUS_OK;
 }
 
-/* Data whose type is known to be FP32 is read on sight, any other is stepped over. */
+/* Data that is known to be rows of floats is read on sight, any other is stepped over. */
 static enum status read_data(struct reading *q, struct kserve_input *in)
 {
     struct json_scan *s = &q->reader.scan;
     in->json = s->p;
     if (s->p < s->end && *s->p != '[')
         return fail(q, "data is no list");
-    enum status status =
-        in->has_type && in->tensor.type == TENSOR_F32 ? read_floats(q, in) : json_scan_value(s);
+    enum status status = is_floats(in) ? read_floats(q, in) : json_scan_value(s);
     in->json_end = s->p;
     return status;
 }
@@ -190,14 +197,15 @@ static enum status check_input(struct reading *q, struct kserve_input *in)
                     "an input has one of data, binary_data_size, and region and byte_size of shared memory;");
     if (in->json == NULL)
         return STATUS_OK;
-    if (in->tensor.type == TENSOR_F32 && in->tensor.data == NULL && read_late_floats(q, in) != STATUS_OK)
+    if (is_floats(in) && in->tensor.data == NULL && read_late_floats(q, in) != STATUS_OK)
         return q->err->status;
     size_t length = (size_t)(in->json_end - in->json);
     if (in->tensor.data == NULL && length > PARAMS_MAX_TEXT_BYTES)
-        return error_set(q->err, STATUS_TOO_LARGE, "too_large",
-                         "the input %.64s has %zu bytes of JSON; at most %zu are read but for FP32, send "
-                         "binary data",
-                         in->tensor.name, length, PARAMS_MAX_TEXT_BYTES);
+        return error_set(
+            q->err, STATUS_TOO_LARGE, "too_large",
+            "the input %.64s has %zu bytes of JSON; at most %zu are read but of logits and bias, "
+            "send binary data",
+            in->tensor.name, length, PARAMS_MAX_TEXT_BYTES);
     return check_count(q, in);
 }
 

@@ -148,6 +148,22 @@ class Infer(unittest.TestCase):
                     found, _ = outputs_of(post(client, [rows_tensor([[1, 9, 2]]), ids]))
                     self.assertEqual(found["token_ids"][2], [50])
 
+    def test_rows_of_floats_as_json(self):
+        """FP32 and FP64, whatever the order of the members: null masks."""
+        with SERVER.connect() as client:
+            for datatype in ("FP32", "FP64"):
+                for size in (4, 100000):
+                    members = {"name": "logits", "datatype": datatype, "shape": [1, size],
+                               "data": [None, 1.5, 2.25] + [0.1] * (size - 3)}
+                    for names in (("name", "datatype", "shape", "data"), ("data", "shape", "datatype", "name")):
+                        entry = {name: members[name] for name in names}
+                        bias = tensor("bias", datatype, [size], [9, None] + [0] * (size - 2), False)
+                        with self.subTest(datatype=datatype, size=size, names=names):
+                            found, _ = outputs_of(post(client, [(entry, b"")]))
+                            self.assertEqual(found["token_ids"][2], [2])
+                            found, _ = outputs_of(post(client, [(entry, b""), bias], top_k=1))
+                            self.assertEqual(found["token_ids"][2], [2])
+
     def test_large(self):
         """Requests that are handed to a worker."""
         row = [((i * 7919) % 10007) / 1000 for i in range(50000)]

@@ -332,7 +332,7 @@ class Sample(Answers):
             with self.subTest(name=field["name"]):
                 value = some_value(field["schema"])
                 query = {"vocab_size": 1, field["name"]: value}
-                width = 2 if query.get("dtype") in ("f16", "bf16") else 4
+                width = {"f16": 2, "bf16": 2, "f64": 8}.get(query.get("dtype"), 4)
                 answer = self.sample(bytes(width), samplerd.RAW, "?" + samplerd.query_text(query))
                 self.check(sample_operation(), answer, 200)
 
