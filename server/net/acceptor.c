@@ -45,34 +45,38 @@ static int64_t now_ms(void)
 
 /* ---- refusing ---- */
 
-/* Count one that was turned away, and tell of it and of those before, unless a line has told lately. */
-static void count_refused(struct acceptor *a, const char *limit)
+/* Tell that a limit is reached, and of those refused before, unless a line has told lately. */
+static void warn(struct acceptor *a, const char *limit)
 {
-    metrics_add(a->options.metrics, METRIC_CONNECTIONS_REFUSED, metrics_label(LABEL_LIMIT, limit), 1);
-    a->refused++;
     if (a->logged_ms != FREE && now_ms() - a->logged_ms < LOG_EVERY_MS)
         return;
-    log_warn("connections refused", log_text("limit", limit), log_uint("count", a->refused),
+    log_warn("no room for connections", log_text("limit", limit), log_uint("refused", a->refused),
              log_uint("max_connections", a->options.max_connections));
     a->logged_ms = now_ms();
     a->refused = 0;
 }
 
-/* It has waited, so its request has come: read, and it gets the answer and no reset. */
+static void count_refused(struct acceptor *a, const char *limit)
+{
+    metrics_add(a->options.metrics, METRIC_CONNECTIONS_REFUSED, metrics_label(LABEL_LIMIT, limit), 1);
+    a->refused++;
+    warn(a, limit);
+}
+
+/* In words, where these can be read. */
 static void refuse(struct acceptor *a, int fd)
 {
     struct error err;
-    char text[REFUSAL_BYTES], request[16384];
+    char text[REFUSAL_BYTES];
     error_set(&err, STATUS_OVERLOADED, "overloaded", "all %u connections are in use (max_connections); retry",
               a->options.max_connections);
     if (!a->options.tls) {
         size_t length = refusal_write(&err, MHD_HTTP_SERVICE_UNAVAILABLE, false, text);
         (void)!send(fd, text, length, MSG_NOSIGNAL);
-        shutdown(fd, SHUT_WR);
-        while (recv(fd, request, sizeof request, MSG_DONTWAIT) > 0)
-            ;
+        conns_part_with(a->options.conns, fd);
+    } else {
+        close(fd);
     }
-    close(fd);
     count_refused(a, "max_connections");
 }
 
@@ -131,6 +135,8 @@ static bool accept_many(struct acceptor *a)
         else if (!is_out_of_patience(a))
             return true;
         int reason = accept_one(a, a->turn, full);
+        if (reason == EMFILE || reason == ENFILE)
+            warn(a, "open_files"); /* who waits has to */
         if (reason != EAGAIN && !is_passing(reason))
             return true;
         empty = reason == EAGAIN ? empty + 1 : 0;

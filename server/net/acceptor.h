@@ -24,9 +24,9 @@ struct acceptor_options {
 };
 
 /*
- * While max_connections are open, the next ones wait to be accepted; when there was no room for
- * ACCEPTOR_PATIENCE_MS they are refused with a 503, and the log says so once a minute at most.
- * Errors: STATUS_NO_MEMORY, STATUS_INTERNAL.
+ * While max_connections are open, the next ones wait to be accepted; once there was no room for
+ * ACCEPTOR_PATIENCE_MS they are refused with a 503, until there is some.  The log says so once a minute at
+ * most. Errors: STATUS_NO_MEMORY, STATUS_INTERNAL.
  */
 #define ACCEPTOR_PATIENCE_MS 2000
 enum status acceptor_create(const struct acceptor_options *options, struct acceptor **out, struct error *err);

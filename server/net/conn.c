@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define ANNOUNCED_NS UINT64_C(5000000000)
 #define SWEEP_MS     500
@@ -287,6 +288,15 @@ size_t conns_count(struct conns *conns)
     size_t count = count_all(conns);
     watch_unlock(conns->watch);
     return count;
+}
+
+#define MAX_PARTING 16 /* at once: a descriptor each, beyond the limit of connections */
+
+void conns_part_with(struct conns *conns, int fd)
+{
+    if (lingering_count(conns->lingering) < MAX_PARTING)
+        lingering_take(conns->lingering, fd);
+    close(fd);
 }
 
 void conns_set_limit(struct conns *conns, size_t limit)

@@ -40,6 +40,10 @@ void conns_notify(void *cls, struct MHD_Connection *connection, void **socket_co
 /* One connection more, or less, is on its way to the callback above: it counts as open already. */
 void conns_announce(struct conns *conns, int change);
 
+/* Close a socket that was never a connection here and has its answer; while there are few, its client is read
+ * to the end first (lingering.h). */
+void conns_part_with(struct conns *conns, int fd);
+
 /* How many are open, and how many may be, once that is set. */
 size_t conns_count(struct conns *conns);
 void conns_set_limit(struct conns *conns, size_t limit);
