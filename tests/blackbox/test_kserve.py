@@ -161,7 +161,7 @@ class Infer(unittest.TestCase):
                         with self.subTest(datatype=datatype, size=size, names=names):
                             found, _ = outputs_of(post(client, [(entry, b"")]))
                             self.assertEqual(found["token_ids"][2], [2])
-                            found, _ = outputs_of(post(client, [(entry, b""), bias], top_k=1))
+                            found, _ = outputs_of(post(client, [(entry, b""), bias], parameters={"top_k": 1}))
                             self.assertEqual(found["token_ids"][2], [2])
 
     def test_large(self):

@@ -347,7 +347,7 @@ class Sample(Answers):
                             ("mix", []), ("mix", [3.5e38]), ("id", 7), ("id", "a\0"), ("logprobs", 1),
                             ("logprobs_mode", "no"), ("candidate_ids", [-1]), ("candidate_ids", [[2**31]]),
                             ("bias", "no"), ("logits", [[[[1]]]]), ("logits", []), ("logits", [None]),
-                            ("logits", {"b64": "AAAAAA==", "dtype": "f64", "shape": [1]}), ("junk", 1)):
+                            ("logits", {"b64": "AAAAAA==", "dtype": "f8", "shape": [1]}), ("junk", 1)):
             with self.subTest(name=name, value=value):
                 request = {"logits": [0.5], name: value}
                 self.assertFalse(fits_named(request, "SampleRequest"))
