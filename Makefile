@@ -44,7 +44,7 @@ CHECK_LIBS  = $(call pkg,--libs check libcjson)
 
 KERNEL_SOURCE := core/kernels/kernels_table.c
 KERNEL_OBJS   := $(TABLES:%=$(BUILD)/core/kernels/kernels_%.o)
-sources        = $(sort $(wildcard $(1)/*.c $(1)/*/*.c))
+sources        = $(sort $(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c))
 objects        = $(patsubst %.c,$(BUILD)/%.o,$(1))
 CORE_OBJS     := $(call objects,$(filter-out $(KERNEL_SOURCE),$(call sources,core))) $(KERNEL_OBJS)
 PROTO_OBJS    := $(call objects,$(call sources,proto))
@@ -128,9 +128,9 @@ lint:
 	cppcheck --quiet --error-exitcode=1 --std=c11 --inline-suppr --enable=warning,performance,portability \
 	    --suppress=missingIncludeSystem -I. -D__x86_64__ -DKERNELS_TABLE=kernels_generic -DKERNELS_NAME='"generic"' \
 	    -DSAMPLERD_VERSION='""' $(C_FILES)
-	clang-format --dry-run --Werror $(wildcard */*.[ch] */*/*.[ch])
+	clang-format --dry-run --Werror $(wildcard */*.[ch] */*/*.[ch] */*/*/*.[ch])
 format:
-	clang-format -i $(wildcard */*.[ch] */*/*.[ch])
+	clang-format -i $(wildcard */*.[ch] */*/*.[ch] */*/*/*.[ch])
 
 # The unit files name the program where it is installed.
 UNIT_DIR = $(PREFIX)/lib/systemd/system

@@ -1,28 +1,19 @@
 #ifndef CORE_REQUEST_H
 #define CORE_REQUEST_H
 
+#include "core/rules/engines.h"
+#include "core/rules/list.h"
+#include "core/rules/values.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- * A numeric parameter: one value for every row, or one value a row.
- */
-struct column {
-    const double *values; /* [per_row ? batch_size : 1] */
-    bool per_row;
-};
-
-/* The same for 64-bit words: seed and offset. */
+/* One 64-bit word for every row, or one a row: seed and offset. */
 struct column_u64 {
     const uint64_t *values; /* [per_row ? batch_size : 1] */
     bool per_row;
 };
-
-static inline double column_at(const struct column *c, size_t row)
-{
-    return c->values[c->per_row ? row : 0];
-}
 
 static inline uint64_t column_u64_at(const struct column_u64 *c, size_t row)
 {
@@ -45,6 +36,16 @@ static inline size_t dtype_bytes(enum dtype dtype)
 enum logprobs_mode {
     LOGPROBS_PROCESSED, /* of the distribution drawn from */
     LOGPROBS_RAW        /* of softmax(z), before any rule */
+};
+
+/* Conventions that win over the engine's. */
+enum top_k_ties { TOP_K_TIES_ENGINE, TOP_K_TIES_KEEP, TOP_K_TIES_LOWER_ID };
+enum top_p_crossing { TOP_P_CROSSING_ENGINE, TOP_P_CROSSING_DROP, TOP_P_CROSSING_KEEP };
+
+/* Rules in the order in which they run. */
+struct chain {
+    uint8_t rules[NUM_RULES]; /* [num_rules] enum rule_id */
+    size_t num_rules;
 };
 
 /*
@@ -72,9 +73,13 @@ struct sample_request {
     const float *bias; /* [bias_rows, vocab_size] added to the logits, or NULL */
     size_t bias_rows;  /* 0, 1 (for all rows) or batch_size */
 
-    struct column temperature; /* <= 0 means greedy */
-    struct column top_k;       /* a whole number; <= 0 keeps all */
-    struct column top_p;       /* 0 and 1 keep all */
+    struct rule_value rule_values[NUM_SLOTS]; /* what the rules were given (rule.h), by enum rule_slot */
+    enum engine engine;                       /* whose conventions hold */
+    enum top_k_ties top_k_ties;
+    enum top_p_crossing top_p_crossing;
+    const uint8_t *order; /* [num_order] enum rule_id of the chain; NULL: the engine's */
+    size_t num_order;
+    struct chain chain; /* the rules that any row asks for, by chain_plan() (chain.h) */
 
     struct column_u64 seed;
     struct column_u64 offset;
@@ -99,6 +104,8 @@ struct sample_result {
     double *top_probs;      /* [batch_size, max_candidates] */
     double *top_logprobs;   /* [batch_size, max_candidates] nats */
     size_t max_candidates;
+    double *mirostat_mu;    /* [batch_size] for the next step; NULL where no row runs mirostat */
+    double *adaptive_state; /* [batch_size, 2] for the next step; NULL where no row runs adaptive_p */
 };
 
 #endif

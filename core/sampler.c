@@ -1,12 +1,16 @@
 #include "core/sampler.h"
 
+#include "core/kernels/exact_math.h"
 #include "core/row/candidates.h"
 #include "core/row/distribution.h"
 #include "core/row/draw.h"
 #include "core/row/mix.h"
 #include "core/row/rng.h"
 #include "core/row/rowcheck.h"
-#include "core/row/select.h"
+#include "core/rules/chain.h"
+#include "core/rules/draws/adaptive_p.h"
+#include "core/rules/draws/mirostat.h"
+#include "core/rules/draws/skew.h"
 
 #include <assert.h>
 #include <math.h>
@@ -26,11 +30,11 @@ void sampler_fini(struct sampler *sampler)
 enum status sampler_reserve(struct sampler *sampler, const struct sample_request *request, struct error *err)
 {
     arena_reset(&sampler->scratch);
-    /* what top_k keeps lent, then what top_p adds, then the draw and two reports: of the support and of the
-     * row */
+    /* the rules and what they leave, then the draw and two reports: of the support and of the row */
     size_t n = request->vocab_size;
-    size_t bytes = (mix_needed(request) ? mix_scratch_bytes(request) : 0) + 2 * select_scratch_bytes(n) +
-                   draw_scratch_bytes(n) + 2 * distribution_scratch_bytes(n) + request->n * sizeof(float);
+    size_t bytes = (mix_needed(request) ? mix_scratch_bytes(request) : 0) + support_room_bytes(n) +
+                   chain_scratch_bytes(request) + draw_scratch_bytes(n) + 2 * distribution_scratch_bytes(n) +
+                   request->n * (sizeof(float) + sizeof(double)) + 2 * ARENA_ALIGNMENT;
     if (request->candidate_ids != NULL)
         bytes += candidates_scratch_bytes(n) + 2 * (n * sizeof(float) + ARENA_ALIGNMENT);
     return arena_reserve(&sampler->scratch, bytes, err);
@@ -130,30 +134,66 @@ struct drawn {
     float *z;           /* [n] */
 };
 
-static void draw_tokens(struct sampler *sampler, const struct sample_request *request, size_t row,
-                        const struct support *support, struct weight_scale scale, struct drawn drawn)
+static void take(const struct support *support, size_t at, uint32_t i, struct drawn drawn)
 {
-    struct draw draw;
-    draw_init(&draw, support, scale, sampler->kernels, &sampler->scratch);
+    drawn.token_ids[i] = support_id(support, at);
+    drawn.z[i] = support->z[at];
+}
+
+static void draw_tokens(struct rule_row *r, struct drawn drawn)
+{
+    const struct sample_request *request = r->request;
+    struct draw draw = {0};
+    struct skewed skewed = {0};
+    if (r->skew == 0)
+        draw_init(&draw, &r->support, rule_row_scale(r), r->kernels, r->scratch);
+    else
+        skewed = skew_sort(r);
     struct rng_address address = {
-        .seed = column_u64_at(&request->seed, row),
-        .offset = column_u64_at(&request->offset, row),
-        .stream = request->seed.per_row ? 0 : (uint32_t)row,
+        .seed = column_u64_at(&request->seed, r->index),
+        .offset = column_u64_at(&request->offset, r->index),
+        .stream = request->seed.per_row ? 0 : (uint32_t)r->index,
     };
     for (uint32_t i = 0; i < request->n; i++) {
         address.draw = i;
-        size_t at = draw_at(&draw, sampler->kernels, rng_uniform(&address));
-        drawn.token_ids[i] = support_id(support, at);
-        drawn.z[i] = support->z[at];
+        double u = rng_uniform(&address);
+        take(&r->support, r->skew == 0 ? draw_at(&draw, r->kernels, u) : skew_draw(&skewed, u), i, drawn);
     }
 }
 
-static void take_largest(struct sampler *sampler, const struct support *whole, uint32_t n, struct drawn drawn)
+static void take_largest(struct sampler *sampler, struct support *support, uint32_t n, struct drawn drawn)
 {
-    size_t best = argmax(sampler, whole);
-    for (uint32_t i = 0; i < n; i++) {
-        drawn.token_ids[i] = support_id(whole, best);
-        drawn.z[i] = whole->max;
+    support_lanes(support, sampler->kernels);
+    size_t best = argmax(sampler, support);
+    for (uint32_t i = 0; i < n; i++)
+        take(support, best, i, drawn);
+}
+
+/* What the next step of this row goes on from. */
+static void report_states(struct rule_row *r, struct drawn drawn, bool greedy, struct sample_result *result)
+{
+    const struct sample_request *request = r->request;
+    if (result->mirostat_mu != NULL) {
+        double *mu = &result->mirostat_mu[r->index];
+        *mu = mirostat_mu(request, r->index);
+        if (!greedy && rules[RULE_mirostat]->is_on(request, r->index)) {
+            struct distribution p;
+            distribution_init(&p, &r->support, r->temperature, r->kernels);
+            *mu = mirostat_next(request, r->index, distribution_logprob(&p, drawn.z[0]));
+        }
+    }
+    if (result->adaptive_state != NULL) {
+        double *state = &result->adaptive_state[2 * r->index];
+        adaptive_p_state(request, r->index, state);
+        if (r->before != NULL) {
+            struct support before = r->support;
+            struct distribution p;
+            before.z = r->before;
+            before.max = r->before_max;
+            distribution_init(&p, &before, r->before_temperature, r->kernels);
+            float z = r->before[support_find(&r->support, drawn.token_ids[0])];
+            adaptive_p_next(request, r->index, exact_exp(distribution_logprob(&p, z)), state);
+        }
     }
 }
 
@@ -172,39 +212,33 @@ static void report_row(struct sampler *sampler, const struct sample_request *req
         result->top_probs + at, result->top_logprobs + at);
 }
 
-/* top_k and top_p of this row; support becomes what is left. */
-static void apply_rules(struct sampler *sampler, const struct sample_request *request, size_t row,
-                        struct weight_scale scale, struct support *support)
+static enum status sample_support(struct sampler *sampler, const struct sample_request *request, size_t row,
+                                  struct support *whole, struct sample_result *result, struct error *err)
 {
-    double top_k = column_at(&request->top_k, row), top_p = column_at(&request->top_p, row);
-    if (top_k > 0 && top_k < (double)support->n)
-        select_top_k(support, (size_t)top_k, sampler->kernels, &sampler->scratch);
-    if (top_p > 0 && top_p < 1)
-        select_top_p(support, top_p, scale, sampler->kernels, &sampler->scratch);
-}
-
-static void sample_support(struct sampler *sampler, const struct sample_request *request, size_t row,
-                           const struct support *whole, struct sample_result *result)
-{
-    struct support support = *whole;
-    double temperature = column_at(&request->temperature, row);
+    struct rule_row r = {.request = request,
+                         .index = row,
+                         .kernels = sampler->kernels,
+                         .scratch = &sampler->scratch,
+                         .support = *whole,
+                         .temperature = 1.0};
     struct drawn drawn = {result->token_ids + row * request->n,
                           arena_alloc(&sampler->scratch, request->n, sizeof *drawn.z)};
     assert(drawn.z != NULL);
-    bool greedy = (float)temperature <= 0.0f;
-    if (greedy) {
-        take_largest(sampler, whole, request->n, drawn);
-    } else {
-        struct weight_scale scale = weight_scale_make(whole->max, temperature);
-        apply_rules(sampler, request, row, scale, &support);
-        draw_tokens(sampler, request, row, &support, scale, drawn);
-    }
+    if (chain_run(&r, err) != STATUS_OK)
+        return err->status;
+    bool greedy = chain_is_greedy(request, row);
+    if (greedy)
+        take_largest(sampler, &r.support, request->n, drawn);
+    else
+        draw_tokens(&r, drawn);
+    report_states(&r, drawn, greedy, result);
     if (!request->logprobs && result->max_candidates == 0)
-        return;
+        return STATUS_OK;
     bool raw = greedy || request->logprobs_mode == LOGPROBS_RAW;
-    if (raw)
-        support = *whole;
-    report_row(sampler, request, row, drawn.z, &support, raw ? 1.0 : temperature, result);
+    for (uint32_t i = 0; raw && i < request->n; i++)
+        drawn.z[i] = whole->z[support_find(whole, drawn.token_ids[i])];
+    report_row(sampler, request, row, drawn.z, raw ? whole : &r.support, raw ? 1.0 : r.temperature, result);
+    return STATUS_OK;
 }
 
 enum status sampler_run_row(struct sampler *sampler, const struct sample_request *request, size_t row,
@@ -216,22 +250,27 @@ enum status sampler_run_row(struct sampler *sampler, const struct sample_request
     if (load_row(sampler, request, row, &view, err) != STATUS_OK ||
         open_row(sampler, request, row, &view, &whole, err) != STATUS_OK)
         return err->status;
-    sample_support(sampler, request, row, &whole, result);
-    return STATUS_OK;
+    struct support_room room = support_room_lend(whole.n, &sampler->scratch);
+    whole.room = &room;
+    return sample_support(sampler, request, row, &whole, result, err);
 }
 
 double sampler_cost_us(const struct sample_request *request)
 {
     /* microseconds a token, as measured for a row of 128,256: a read pass, a copy, a stack of a mix, weights
-     * of all, a nucleus of all, float64 */
-    const double READ = 4e-5, COPY = 1.2e-4, MIX = 2e-4, WEIGHTS = 2e-4, NUCLEUS = 3e-4, EXACT = 1.5e-3;
+     * of all, a nucleus or another rule of all, float64 */
+    const double READ = 4e-5, COPY = 1.2e-4, MIX = 2e-4, WEIGHTS = 2e-4, RULE = 3e-4, EXACT = 1.5e-3;
     const double DRAW = 1.0, ROW = 1.0;
     double per_row = ROW + DRAW * request->n, per_token = READ;
-    bool cut = request->top_k.per_row || request->top_k.values[0] > 0;
-    bool draws = request->temperature.per_row || request->temperature.values[0] > 0;
-    bool nucleus = request->top_p.per_row || request->top_p.values[0] < 1;
+    bool cut = false, draws = !chain_is_greedy(request, 0);
+    for (size_t i = 0; i < request->chain.num_rules; i++) {
+        unsigned rule = request->chain.rules[i];
+        cut |= rule == RULE_top_k;
+        draws |= rule == RULE_temperature && request->rule_values[SLOT_temperature].number.per_row;
+        per_token += cut || rule == RULE_temperature ? 0 : RULE;
+    }
     if (draws && !cut)
-        per_token += WEIGHTS + (nucleus ? NUCLEUS : 0);
+        per_token += WEIGHTS;
     if (mix_needed(request))
         per_token += request->mix != NULL ? MIX * (double)request->num_stacks : COPY;
     if (request->logprobs || request->top_candidates > 0)
@@ -253,7 +292,12 @@ enum status sampler_result_init(struct sample_result *result, const struct sampl
     result->top_token_ids = malloc(candidates * sizeof *result->top_token_ids + 1);
     result->top_probs = malloc(candidates * sizeof *result->top_probs + 1);
     result->top_logprobs = malloc(candidates * sizeof *result->top_logprobs + 1);
-    if (result->token_ids == NULL || (request->logprobs && result->logprobs == NULL) ||
+    bool steers = chain_runs(&request->chain, RULE_mirostat);
+    bool adapts = chain_runs(&request->chain, RULE_adaptive_p);
+    result->mirostat_mu = steers ? malloc(rows * sizeof *result->mirostat_mu) : NULL;
+    result->adaptive_state = adapts ? malloc(2 * rows * sizeof *result->adaptive_state) : NULL;
+    if (result->token_ids == NULL || (steers && result->mirostat_mu == NULL) ||
+        (adapts && result->adaptive_state == NULL) || (request->logprobs && result->logprobs == NULL) ||
         result->num_candidates == NULL || result->top_token_ids == NULL || result->top_probs == NULL ||
         result->top_logprobs == NULL) {
         sampler_result_fini(result);
@@ -271,5 +315,7 @@ void sampler_result_fini(struct sample_result *result)
     free(result->top_token_ids);
     free(result->top_probs);
     free(result->top_logprobs);
+    free(result->mirostat_mu);
+    free(result->adaptive_state);
     *result = (struct sample_result){0};
 }

@@ -24,12 +24,13 @@ enum status sampler_reserve(struct sampler *sampler, const struct sample_request
  * Sample one row: n tokens, and its candidates and log-probabilities if asked for, into that row's part of
  * result.
  *
- * Order: mix and bias, temperature, top_k, softmax, top_p, draw.  Equal logits rank by lower token id; the
- * token that crosses top_p is dropped; ties at the top_k cutoff are all kept.  Draw i of the row is a pure
- * function of the row, its parameters, its seed and offset, and i.
+ * mix and bias come first, then the rules of request->chain (chain_plan()), then the draw.  Equal logits rank
+ * by lower token id.  Draw i of the row is a pure function of the row, its parameters, its seed and offset,
+ * and i.
  *
  * Needs sampler_reserve() first; allocates nothing.  Thread-safe while sampler and the row's part of result
- * are the caller's own. Errors: STATUS_UNSAMPLABLE on NaN, +INFINITY or a fully masked row; the row's part of
+ * are the caller's own. Errors: STATUS_UNSAMPLABLE on NaN, +INFINITY or a fully masked row, by
+ * itself or by a rule; the row's part of
  * result is then unspecified.
  */
 enum status sampler_run_row(struct sampler *sampler, const struct sample_request *request, size_t row,

@@ -5,6 +5,7 @@
 
 #include "core/kernels/kernels.h"
 #include "core/row/load.h"
+#include "core/rules/rule.h"
 #include "proto/json/json.h"
 
 #include <stdbool.h>
@@ -105,6 +106,58 @@ static inline void bodies_put_column(FILE *out, const char *name, const struct c
     fputs(c->per_row ? "]" : "", out);
 }
 
+static inline void bodies_put_list(FILE *out, struct id_list list)
+{
+    fputs("[", out);
+    for (size_t i = 0; i < list.n; i++) {
+        fprintf(out, "%s%d", i == 0 ? "" : ",", (int)list.ids[i]);
+        if (list.biases != NULL)
+            fprintf(out, ":%.9g", (double)list.biases[i]);
+    }
+    fputs("]", out);
+}
+
+static inline void bodies_put_row(FILE *out, const struct sample_request *r, const struct rule_param *param,
+                                  size_t row)
+{
+    const struct rule_value *value = &r->rule_values[param->slot];
+    if (param->kind == KIND_IDS || param->kind == KIND_BIASES) {
+        bodies_put_list(out, rule_ids(r, param->slot, row));
+    } else if (param->kind == KIND_SEQUENCES) {
+        struct sequence_range range = rule_sequences(r, param->slot, row);
+        fputs("[", out);
+        for (size_t i = 0; i < range.n; i++)
+            bodies_put_list(out, id_lists_nth(range.lists, range.first + i));
+        fputs("]", out);
+    } else if (param->kind == KIND_BITMASK) {
+        for (size_t i = 0; i < value->bitmask.words_per_row; i++)
+            fprintf(out, "%s%x", i == 0 ? "" : ",",
+                    value->bitmask.words[row * value->bitmask.words_per_row + i]);
+    } else {
+        fprintf(out, "%.17g,%.17g", value->number.values[2 * row], value->number.values[2 * row + 1]);
+    }
+}
+
+/* One value for all rows, or "(value of row 0)(value of row 1)". */
+static inline void bodies_put_rule(FILE *out, const struct sample_request *r, const struct rule_param *param)
+{
+    const struct rule_value *value = &r->rule_values[param->slot];
+    bool per_row = param->kind == KIND_SEQUENCES ? value->sequences.per_row
+                   : param->kind == KIND_BITMASK ? value->bitmask.per_row
+                   : param->kind == KIND_PAIR    ? value->number.per_row
+                                                 : value->ids.per_row;
+    if (param->kind <= KIND_SWITCH) {
+        bodies_put_column(out, param->name, &value->number, r->batch_size, param->off);
+        return;
+    }
+    fprintf(out, " %s=", param->name);
+    for (size_t row = 0; row < (per_row ? r->batch_size : 1); row++) {
+        fputs(per_row ? "(" : "", out);
+        bodies_put_row(out, r, param, row);
+        fputs(per_row ? ")" : "", out);
+    }
+}
+
 static inline void bodies_put_words(FILE *out, const char *name, const struct column_u64 *c, size_t rows,
                                     uint64_t initial)
 {
@@ -150,9 +203,17 @@ static inline const char *bodies_describe(const struct sample_request *r, char *
                           r->bias_rows * r->vocab_size);
     for (size_t i = 0; r->candidate_ids != NULL && i < r->batch_size * r->vocab_size; i++)
         fprintf(out, "%s%d", i == 0 ? " ids=" : ",", (int)r->candidate_ids[i]);
-    bodies_put_column(out, "temperature", &r->temperature, r->batch_size, 0);
-    bodies_put_column(out, "top_k", &r->top_k, r->batch_size, 0);
-    bodies_put_column(out, "top_p", &r->top_p, r->batch_size, 1);
+    for (unsigned slot = 0; slot < NUM_SLOTS; slot++)
+        if (r->rule_values[slot].sent)
+            bodies_put_rule(out, r, rule_param_of((enum rule_slot)slot));
+    if (r->engine != ENGINE_REFERENCE)
+        fprintf(out, " engine=%s", engine_names[r->engine]);
+    for (size_t i = 0; i < r->num_order; i++)
+        fprintf(out, "%s%s", i == 0 ? " order=" : ",", rules[r->order[i]]->name);
+    if (r->top_k_ties != TOP_K_TIES_ENGINE)
+        fprintf(out, " ties=%d", (int)r->top_k_ties);
+    if (r->top_p_crossing != TOP_P_CROSSING_ENGINE)
+        fprintf(out, " crossing=%d", (int)r->top_p_crossing);
     bodies_put_words(out, "seed", &r->seed, r->batch_size, BODIES_FRESH_SEED);
     bodies_put_words(out, "offset", &r->offset, r->batch_size, 0);
     if (r->n != 1)

@@ -4,6 +4,7 @@
 /* What the fuzz targets hold every request and every error to, and where their decoders have memory from. */
 
 #include "core/request.h"
+#include "core/rules/chain.h"
 #include "proto/answer/encode.h"
 #include "proto/params/query.h"
 #include "proto/tensors/lender.h"
@@ -113,7 +114,7 @@ static inline void fuzz_check_answer(const struct sample_request *r)
 {
     size_t most = r->top_candidates < r->vocab_size ? r->top_candidates : r->vocab_size;
     size_t draws = r->batch_size * r->n, candidates = r->batch_size * most, bound = encode_bound(r);
-    size_t values = draws > candidates ? draws : candidates;
+    size_t values = (draws > candidates ? draws : candidates) + 2 * r->batch_size; /* states, too */
     if (bound > (size_t)1 << 20)
         return;
     char *out = malloc(bound);
@@ -126,7 +127,10 @@ static inline void fuzz_check_answer(const struct sample_request *r)
     }
     for (size_t row = 0; row < r->batch_size; row++)
         counts[row] = (uint32_t)(row % 2 == 0 ? most : most / 2);
-    struct sample_result result = {ids, r->logprobs ? reals : NULL, counts, ids, reals, reals, most};
+    struct sample_result result = {ids, r->logprobs ? reals : NULL, counts, ids, reals, reals, most, NULL,
+                                   NULL};
+    result.mirostat_mu = chain_runs(&r->chain, RULE_mirostat) ? reals : NULL;
+    result.adaptive_state = chain_runs(&r->chain, RULE_adaptive_p) ? reals : NULL;
     size_t length = encode_answer(r, &result, out);
     fuzz_require(length <= bound, "an answer within its bound");
     fuzz_check_json(out, length);
@@ -134,6 +138,23 @@ static inline void fuzz_check_answer(const struct sample_request *r)
     free(reals);
     free(ids);
     free(out);
+}
+
+/* Numbers of rules are in range; lists have been checked by chain_plan(), which read them all. */
+static inline void fuzz_check_rules(const struct sample_request *r)
+{
+    for (unsigned slot = 0; slot < NUM_SLOTS; slot++) {
+        const struct rule_param *param = rule_param_of((enum rule_slot)slot);
+        const struct rule_value *value = &r->rule_values[slot];
+        if (!value->sent || param->kind > KIND_SWITCH)
+            continue;
+        fuzz_check_column(&value->number, r->batch_size, param->min, param->max);
+        for (size_t row = 0; param->kind == KIND_WHOLE && row < r->batch_size; row++)
+            fuzz_require(column_at(&value->number, row) == floor(column_at(&value->number, row)),
+                         "a whole one");
+    }
+    for (size_t i = 0; i < r->chain.num_rules; i++)
+        fuzz_require(r->chain.rules[i] < NUM_RULES, "rules");
 }
 
 static inline void fuzz_check_request(const struct sample_request *r)
@@ -150,11 +171,7 @@ static inline void fuzz_check_request(const struct sample_request *r)
         sum += r->candidate_ids[i];
     fuzz_require(sum <= (int64_t)INT32_MAX * (int64_t)(r->batch_size * r->vocab_size),
                  "ids that can be read");
-    fuzz_check_column(&r->temperature, r->batch_size, -1.7976931348623157e308, 1.7976931348623157e308);
-    fuzz_check_column(&r->top_k, r->batch_size, -1.7976931348623157e308, 1.7976931348623157e308);
-    fuzz_check_column(&r->top_p, r->batch_size, 0, 1);
-    for (size_t row = 0; row < r->batch_size; row++)
-        fuzz_require(column_at(&r->top_k, row) == floor(column_at(&r->top_k, row)), "a whole top_k");
+    fuzz_check_rules(r);
     fuzz_require(r->n >= 1 && r->n <= 1024 && r->top_candidates <= 1024, "counts");
     fuzz_require(r->logprobs_mode == LOGPROBS_PROCESSED || r->logprobs_mode == LOGPROBS_RAW, "mode");
     fuzz_require(r->id == NULL || strlen(r->id) <= 256, "id");

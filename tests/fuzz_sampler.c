@@ -8,6 +8,7 @@
  */
 #include "core/row/mix.h"
 #include "core/row/rng.h"
+#include "core/rules/chain.h"
 #include "core/sampler.h"
 #include "tests/problem.h"
 #include "tests/rules.h"
@@ -176,12 +177,12 @@ static void check_report(const struct row *row, const struct rules *rules)
 static void check_sampled(const struct row *row)
 {
     const struct sample_request *r = row->request;
-    double temperature = column_at(&r->temperature, row->index);
+    double temperature = rule_number(r, SLOT_temperature, row->index);
     bool greedy = (float)temperature <= 0.0f;
     struct rules rules;
     if (!greedy) {
-        rules_init(&rules, row->z, r->vocab_size, temperature, column_at(&r->top_k, row->index),
-                   column_at(&r->top_p, row->index));
+        rules_init(&rules, row->z, r->vocab_size, temperature, rule_number(r, SLOT_top_k, row->index),
+                   rule_number(r, SLOT_top_p, row->index));
         check_draws(row, &rules, false);
         if (r->logprobs_mode == LOGPROBS_PROCESSED)
             check_report(row, &rules);
@@ -396,12 +397,14 @@ static void check_alone(const struct problem *p, size_t row, const struct sample
     if (r->bias_rows > 1)
         r->bias += row * n;
     r->bias_rows = r->bias_rows > 1 ? 1 : r->bias_rows;
-    double temperature = column_at(&r->temperature, row), top_k = column_at(&r->top_k, row);
-    double top_p = column_at(&r->top_p, row);
+    static const enum rule_slot slots[] = {SLOT_temperature, SLOT_top_k, SLOT_top_p};
+    double values[3];
     uint64_t seed = column_u64_at(&r->seed, row), offset = column_u64_at(&r->offset, row);
-    r->temperature = (struct column){&temperature, false};
-    r->top_k = (struct column){&top_k, false};
-    r->top_p = (struct column){&top_p, false};
+    for (size_t i = 0; i < 3; i++) {
+        values[i] = rule_number(&p->request, slots[i], row);
+        r->rule_values[slots[i]] = (struct rule_value)RULE_NUMBER(&values[i]);
+    }
+    require(chain_plan(r, &err) == STATUS_OK, "a plan");
     r->seed = (struct column_u64){&seed, true};
     r->offset = (struct column_u64){&offset, false};
     require(sampler_result_init(&other, r, &err) == STATUS_OK, "memory");
@@ -438,6 +441,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct error err;
     setup();
     problem_init(&problem, data, size);
+    require(chain_plan(&problem.request, &err) == STATUS_OK, "a plan");
     require(sampler_result_init(&result, &problem.request, &err) == STATUS_OK, "memory");
     for (size_t row = 0; row < problem.request.batch_size; row++)
         check_row(&problem, row, &result);

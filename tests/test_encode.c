@@ -65,7 +65,7 @@ START_TEST(all_there_is)
     request.batch_size = request.n = request.top_candidates = 2;
     request.seed.per_row = request.logprobs = true;
     request.id = "a\"\\\n\x7f\xc3\xa9";
-    struct sample_result result = {ids, logprobs, counts, top, probs, top_logprobs, 2};
+    struct sample_result result = {ids, logprobs, counts, top, probs, top_logprobs, 2, NULL, NULL};
     char *out = encoded(&request, &result);
     ck_assert_str_eq(out, "{\"id\":\"a\\\"\\\\\\u000a\x7f\xc3\xa9\",\"token_ids\":[[1,2],[3,2147483647]],"
                           "\"seed\":[7,9007199254740992],\"logprobs\":[[-0.5,-1e-10],[0,-12.3456789]],"
@@ -156,7 +156,7 @@ START_TEST(the_longest_answers_fit)
         words[i % MOST] = UINT64_MAX;
     }
     memset(id, 1, sizeof id - 1);
-    struct sample_result result = {ids, reals, counts, ids, reals, reals, MOST};
+    struct sample_result result = {ids, reals, counts, ids, reals, reals, MOST, NULL, NULL};
     for (size_t i = 0; i < MOST * MOST * 8; i++) {
         struct sample_request request = one_row();
         request.vocab_size = MOST;

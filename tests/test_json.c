@@ -450,7 +450,7 @@ START_TEST(a_small_arena_is_told)
     struct error err;
     struct arena arena;
     static const char body[] = "{\"logits\":[1],\"id\":\"a\"}";
-    for (size_t bytes = 0; bytes < 6 * ARENA_ALIGNMENT; bytes += ARENA_ALIGNMENT) {
+    for (size_t bytes = 0; bytes < 3 * ARENA_ALIGNMENT; bytes += ARENA_ALIGNMENT) {
         struct bodies_request r = {.lender.lend = bodies_lend};
         ck_assert_int_eq(arena_init(&arena, bytes + 1, &err), STATUS_OK);
         arena.capacity = bytes;

@@ -61,6 +61,9 @@ struct outcome {
     int *ids;
     double sums[LONGEST / KERNELS_BLOCK + 1], total, mass, exact;
     size_t count, found, between, largest;
+    struct kernels_moments moments;
+    struct kernels_spread spread;
+    float *bits;
     bool clean;
 };
 
@@ -80,6 +83,15 @@ static void run(const struct kernels *k, const float *z, size_t n, double temper
     o->between = k->find_between(z, n, cut, cut + 0.5f, o->ids + o->found);
     o->largest = k->find_between(z, n, o->max, INFINITY, o->ids + o->found + o->between);
     o->exact = k->sum_exp(z, n, o->max, temperature);
+    o->moments = k->moments(z, n, scale);
+    ck_assert(o->moments.w == o->total);
+    o->spread = k->spread(z, n, z[n / 3] > -INFINITY ? z[n / 3] : 0.0f);
+    static uint32_t words[LONGEST / 32 + 1];
+    for (size_t i = 0; i < n / 32 + 1; i++)
+        words[i] = (uint32_t)(i + 1) * 0x9e3779b1u;
+    k->mask_bits(z, words, n, o->bits);
+    for (size_t i = 0; i < n; i++)
+        ck_assert(o->bits[i] == (words[i / 32] >> i % 32 & 1 ? z[i] : -INFINITY));
 }
 
 static void check_equal(const struct outcome *a, const struct outcome *b, size_t n, const char *name)
@@ -94,6 +106,8 @@ static void check_equal(const struct outcome *a, const struct outcome *b, size_t
     ck_assert_msg(memcmp(a->sums, b->sums, blocks * sizeof a->sums[0]) == 0, "%s: sums of %zu", name, n);
     ck_assert_msg(a->total == b->total && a->mass == b->mass && a->exact == b->exact, "%s: totals of %zu",
                   name, n);
+    ck_assert_msg(memcmp(&a->moments, &b->moments, sizeof a->moments) == 0, "%s: moments of %zu", name, n);
+    ck_assert_msg(memcmp(&a->spread, &b->spread, sizeof a->spread) == 0, "%s: spread of %zu", name, n);
     ck_assert_msg(a->count == b->count && a->found == b->found && a->found == a->count, "%s: counts of %zu",
                   name, n);
     size_t ids = a->found + a->between + a->largest;
@@ -118,6 +132,7 @@ static void setup(void)
     end_of_guarded = guarded((LONGEST + 16) * sizeof(float)) + (LONGEST + 16) * sizeof(float);
     for (int i = 0; i < 2; i++) {
         outcomes[i].lanes = malloc(kernels_blocks(LONGEST) * KERNELS_LANES * sizeof(float));
+        outcomes[i].bits = malloc(LONGEST * sizeof(float));
         outcomes[i].w = malloc(LONGEST * sizeof(float));
         outcomes[i].ids = malloc(3 * LONGEST * sizeof(int));
     }

@@ -145,7 +145,7 @@ START_TEST(the_bound_holds)
     }
     struct sample_request request = {
         .batch_size = ROWS, .vocab_size = 1, .n = 1, .top_candidates = 1, .seed = {words, true}, .id = id};
-    struct sample_result most = {ids, reals, counts, ids, reals, reals, 1};
+    struct sample_result most = {ids, reals, counts, ids, reals, reals, 1, NULL, NULL};
     size_t header, length = kserve_answer_encode(&request, &most, &in_json, out, &header);
     ck_assert_uint_le(length, kserve_answer_bound(&request, &in_json));
     ck_assert_uint_le(kserve_answer_bound(&request, &in_json), sizeof out);

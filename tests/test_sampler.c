@@ -1,4 +1,5 @@
 /* The meaning of a row: golden results, golden draws, real rows, and the corners of every parameter. */
+#include "core/rules/chain.h"
 #include "core/sampler.h"
 
 #include "tests/support.h"
@@ -27,9 +28,9 @@ static void fixture_init(struct fixture *f, const float *logits, size_t vocab_si
         .num_stacks = 1,
         .batch_size = 1,
         .vocab_size = vocab_size,
-        .temperature = {&f->temperature, false},
-        .top_k = {&f->top_k, false},
-        .top_p = {&f->top_p, false},
+        .rule_values = {[SLOT_temperature] = RULE_NUMBER(&f->temperature),
+                        [SLOT_top_k] = RULE_NUMBER(&f->top_k),
+                        [SLOT_top_p] = RULE_NUMBER(&f->top_p)},
         .seed = {&f->seed, false},
         .offset = {&f->offset, false},
         .n = 1,
@@ -40,6 +41,8 @@ static void fixture_init(struct fixture *f, const float *logits, size_t vocab_si
 static enum status fixture_run(struct fixture *f)
 {
     sampler_result_fini(&f->result);
+    if (chain_plan(&f->request, &f->err) != STATUS_OK)
+        return f->err.status;
     ck_assert_int_eq(sampler_result_init(&f->result, &f->request, &f->err), STATUS_OK);
     ck_assert_int_eq(sampler_reserve(&f->sampler, &f->request, &f->err), STATUS_OK);
     for (size_t row = 0; row < f->request.batch_size; row++)

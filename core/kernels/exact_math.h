@@ -51,4 +51,25 @@ static inline double exact_exp(double x)
 /* ln(x) for finite x >= DBL_MIN; relative error below 4e-16 but next to x = 1, where it is absolute. */
 double exact_log(double x);
 
+/* e^x and x^y for x > 0, of any finite exponent; INFINITY and 0 where they leave float64. */
+static inline double exact_exp_any(double x)
+{
+    return x <= 0.0 ? exact_exp(x) : 1.0 / exact_exp(-x);
+}
+
+static inline double exact_pow(double x, double y)
+{
+    return exact_exp_any(y * exact_log(x));
+}
+
+/* x^n by squaring. */
+static inline double exact_power(double x, uint64_t n)
+{
+    double power = 1.0;
+    for (; n > 0; n >>= 1, x *= x)
+        if (n & 1)
+            power *= x;
+    return power;
+}
+
 #endif

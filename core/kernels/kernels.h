@@ -46,6 +46,17 @@ struct weight_scale {
 /* max is finite, temperature > 0 in float32 too. */
 struct weight_scale weight_scale_make(float max, double temperature);
 
+/* Sums over a row, of w = weight(z) = 2^y. */
+struct kernels_moments {
+    double w, wy, ww;
+};
+
+/* Sums over the finite z of a row, of d = z - center. */
+struct kernels_spread {
+    size_t count;
+    double d, dd;
+};
+
 struct kernels {
     const char *name; /* "generic", "avx2", "avx512", "neon" */
     bool (*supported)(void);
@@ -64,6 +75,15 @@ struct kernels {
 
     /* block_sums[kernels_blocks(n)] of weight(z), nothing stored; returns their sum. */
     double (*sum_weights)(const float *z, size_t n, struct weight_scale scale, double *block_sums);
+
+    /* The same sum beside those of w y and w^2, in the shape of a row's sum each. */
+    struct kernels_moments (*moments)(const float *z, size_t n, struct weight_scale scale);
+
+    /* Sums of d and d^2, in that shape; infinite where a square leaves float32. */
+    struct kernels_spread (*spread)(const float *z, size_t n, float center);
+
+    /* out[n] = z[n] where bit i % 32 of words[i / 32] is set, else -INFINITY. */
+    void (*mask_bits)(const float *z, const uint32_t *words, size_t n, float *out);
 
     /* How many z[n] are >= cut; their w summed in *mass when w is not NULL. */
     size_t (*count_above)(const float *z, const float *w, size_t n, float cut, double *mass);

@@ -167,10 +167,14 @@ static bool lane_max(const float *z, size_t n, float *lanes)
  * where a shift adds it to the exponent.  2^f by the polynomial of degree 6 with p(0) = 1 that minimises the
  * largest relative error on [-1/2, 1/2] (Remez exchange): 2.0e-9, so rounding dominates.
  */
-static inline float weight(float z, struct weight_scale k)
+static inline float exponent(float z, struct weight_scale k)
+{
+    return fmaf(z, k.pre, -k.shift) * k.rate;
+}
+
+static inline float power_of_two(float y)
 {
     const float ROUNDER = 0x1.8p23f;
-    float y = fmaf(z, k.pre, -k.shift) * k.rate;
     float shifted = y + ROUNDER;
     float f = y - (shifted - ROUNDER);
     float p = 0x1.41fbbcp-13f;
@@ -183,6 +187,11 @@ static inline float weight(float z, struct weight_scale k)
     uint32_t w = bits_of_float(p) + (bits_of_float(shifted) << 23);
     /* a masked token has y = -inf, or NaN where rate is 0; both fail the comparison */
     return bits_to_float(w & -(uint32_t)(y >= -126.0f));
+}
+
+static inline float weight(float z, struct weight_scale k)
+{
+    return power_of_two(exponent(z, k));
 }
 
 static void weights(const float *z, size_t n, struct weight_scale scale, float *restrict w)
@@ -235,6 +244,88 @@ static double sum_weights(const float *z, size_t n, struct weight_scale scale, d
         total += sum;
     }
     return total;
+}
+
+/* w y, where a weight of 0 has an exponent that may be infinite. */
+static inline float weighted(float w, float y)
+{
+    return w > 0.0f ? w * y : 0.0f;
+}
+
+static void block_moments(const float *z, size_t n, struct weight_scale scale, struct kernels_moments *sums)
+{
+    float pad[GROUP], sum_w[LANES] = {0}, sum_wy[LANES] = {0}, sum_ww[LANES] = {0};
+    for (size_t i = 0; i < n; i += GROUP) {
+        const float *g = whole_group(z + i, n - i, -INFINITY, pad);
+        for (size_t l = 0; l < LANES; l++) {
+            float w[GROUP_ROWS], wy[GROUP_ROWS];
+            for (size_t r = 0; r < GROUP_ROWS; r++) {
+                float y = exponent(g[r * LANES + l], scale);
+                w[r] = power_of_two(y);
+                wy[r] = weighted(w[r], y);
+            }
+            sum_w[l] += (w[0] + w[1]) + (w[2] + w[3]);
+            sum_wy[l] += (wy[0] + wy[1]) + (wy[2] + wy[3]);
+            sum_ww[l] += (w[0] * w[0] + w[1] * w[1]) + (w[2] * w[2] + w[3] * w[3]);
+        }
+    }
+    sums->w += add_lanes(sum_w);
+    sums->wy += add_lanes(sum_wy);
+    sums->ww += add_lanes(sum_ww);
+}
+
+static struct kernels_moments moments(const float *z, size_t n, struct weight_scale scale)
+{
+    struct kernels_moments sums = {0};
+    for (size_t i = 0; i < n; i += BLOCK)
+        block_moments(z + i, smaller_size(BLOCK, n - i), scale, &sums);
+    return sums;
+}
+
+static void block_spread(const float *z, size_t n, float center, struct kernels_spread *sums)
+{
+    float pad[GROUP], sum[LANES] = {0}, squares[LANES] = {0};
+    int32_t count[LANES] = {0}, counted = 0;
+    for (size_t i = 0; i < n; i += GROUP) {
+        const float *g = whole_group(z + i, n - i, -INFINITY, pad);
+        for (size_t l = 0; l < LANES; l++) {
+            float d[GROUP_ROWS];
+            for (size_t r = 0; r < GROUP_ROWS; r++) {
+                float x = g[r * LANES + l];
+                bool finite = x > -INFINITY;
+                d[r] = finite ? x - center : 0.0f;
+                count[l] += finite;
+            }
+            sum[l] += (d[0] + d[1]) + (d[2] + d[3]);
+            squares[l] += (d[0] * d[0] + d[1] * d[1]) + (d[2] * d[2] + d[3] * d[3]);
+        }
+    }
+    for (size_t l = 0; l < LANES; l++)
+        counted += count[l];
+    sums->count += (size_t)counted;
+    sums->d += add_lanes(sum);
+    sums->dd += add_lanes(squares);
+}
+
+static struct kernels_spread spread(const float *z, size_t n, float center)
+{
+    struct kernels_spread sums = {0};
+    for (size_t i = 0; i < n; i += BLOCK)
+        block_spread(z + i, smaller_size(BLOCK, n - i), center, &sums);
+    return sums;
+}
+
+static void mask_bits(const float *z, const uint32_t *words, size_t n, float *out)
+{
+    const uint32_t MASKED = 0xff800000u; /* -INFINITY */
+    size_t whole = n / 32;
+    for (size_t w = 0; w < whole; w++, z += 32, out += 32)
+        for (unsigned b = 0; b < 32; b++) {
+            uint32_t keep = 0u - (words[w] >> b & 1);
+            out[b] = bits_to_float((bits_of_float(z[b]) & keep) | (MASKED & ~keep));
+        }
+    for (unsigned b = 0; b < n % 32; b++)
+        out[b] = words[whole] >> b & 1 ? z[b] : -INFINITY;
 }
 
 static size_t count_only(const float *z, size_t n, float cut)
@@ -404,6 +495,9 @@ const struct kernels KERNELS_TABLE = {
     .lane_max = lane_max,
     .weights = weights,
     .sum_weights = sum_weights,
+    .moments = moments,
+    .spread = spread,
+    .mask_bits = mask_bits,
     .count_above = count_above,
     .find_between = find_between,
     .widen_f16 = widen_f16,

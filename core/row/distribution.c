@@ -32,7 +32,7 @@ static size_t likely_positions(struct support *s, size_t most, const struct kern
                                struct arena *scratch, int32_t *positions)
 {
     if (s->n > SORT_AT_ONCE && most < s->n) {
-        const float *lanes = support_lanes(s, kernels, scratch);
+        const float *lanes = support_lanes(s, kernels);
         return rank_top(kernels, s->z, lanes, s->n, most, positions, scratch);
     }
     for (size_t i = 0; i < s->n; i++)

@@ -1,5 +1,6 @@
 #include "proto/answer/encode.h"
 
+#include "core/rules/chain.h"
 #include "proto/answer/writer.h"
 #include "proto/numbers/number_write.h"
 
@@ -9,7 +10,7 @@
 #include <string.h>
 
 #define ROW_BYTES  sizeof "[],"
-#define NAME_BYTES 128 /* the names, braces and colons */
+#define NAME_BYTES 192 /* the names, braces and colons */
 
 static void put_seed(struct writer *w, uint64_t seed)
 {
@@ -69,6 +70,20 @@ static void put_seeds(struct writer *w, const struct sample_request *request)
     writer_put(w, "]");
 }
 
+/* What the rows' next steps go on from. */
+static void put_states(struct writer *w, const struct sample_request *request,
+                       const struct sample_result *result)
+{
+    if (result->mirostat_mu != NULL) {
+        writer_put(w, ",\"mirostat_mu\":[");
+        writer_reals(w, result->mirostat_mu, request->batch_size);
+        writer_put(w, "]");
+    }
+    if (result->adaptive_state != NULL)
+        put_real_rows(w, ",\"adaptive_state\":", result->adaptive_state,
+                      (struct rows){request->batch_size, 2, NULL});
+}
+
 /* a + b * c, or SIZE_MAX */
 static size_t add_product(size_t a, size_t b, size_t c)
 {
@@ -83,7 +98,8 @@ size_t encode_bound(const struct sample_request *request)
     size_t most =
         request->top_candidates < request->vocab_size ? request->top_candidates : request->vocab_size;
     size_t reals = request->logprobs ? WRITER_REAL_BYTES : 0;
-    size_t row = 6 * ROW_BYTES + WRITER_WORD_BYTES + request->n * (WRITER_ID_BYTES + reals) +
+    size_t states = 3 * WRITER_REAL_BYTES; /* mirostat_mu and adaptive_state */
+    size_t row = 7 * ROW_BYTES + WRITER_WORD_BYTES + states + request->n * (WRITER_ID_BYTES + reals) +
                  most * (WRITER_ID_BYTES + WRITER_REAL_BYTES + reals);
     size_t id = request->id == NULL ? 0 : strlen(request->id);
     return add_product(NAME_BYTES + 6 * id, request->batch_size, row);
@@ -110,6 +126,7 @@ size_t encode_answer(const struct sample_request *request, const struct sample_r
         if (request->logprobs)
             put_real_rows(&w, ",\"top_logprobs\":", result->top_logprobs, candidates);
     }
+    put_states(&w, request, result);
     writer_put(&w, "}");
     return (size_t)(w.p - out);
 }
@@ -120,10 +137,12 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "ids are written as th
 
 enum status encode_ids_check(const struct sample_request *request, struct error *err)
 {
-    const char *name = request->top_candidates > 0 ? "top_candidates"
-                       : request->logprobs         ? "logprobs"
-                       : request->id != NULL       ? "id"
-                                                   : NULL;
+    const char *name = request->top_candidates > 0                    ? "top_candidates"
+                       : request->logprobs                            ? "logprobs"
+                       : request->id != NULL                          ? "id"
+                       : chain_runs(&request->chain, RULE_mirostat)   ? "mirostat"
+                       : chain_runs(&request->chain, RULE_adaptive_p) ? "adaptive_target"
+                                                                      : NULL;
     if (name == NULL)
         return STATUS_OK;
     error_set(err, STATUS_INVALID, "conflicting_parameters",

@@ -1,5 +1,6 @@
 #include "proto/json/json.h"
 
+#include "proto/json/json_lists.h"
 #include "proto/json/json_packed.h"
 #include "proto/json/json_scan.h"
 #include "proto/numbers/decimal.h"
@@ -123,6 +124,60 @@ static enum status set_numbers(struct decoder *d, const struct param *param, con
     }
     if (status == STATUS_OK)
         status = params_set_numbers(&d->params, param, values, count, cJSON_IsArray(item), d->err);
+    free(values);
+    return status;
+}
+
+/* true or false, and a list of them */
+static enum status set_switches(struct decoder *d, const struct param *param, const cJSON *item)
+{
+    bool is_list = cJSON_IsArray(item);
+    size_t count, i = 0;
+    double *values = room_for(item, sizeof *values, &count);
+    if (values == NULL)
+        return no_memory(d);
+    enum status status = STATUS_OK;
+    for (const cJSON *one = is_list ? item->child : item; one != NULL && status == STATUS_OK;
+         one = is_list ? one->next : NULL, i++) {
+        if (!cJSON_IsBool(one))
+            status = wrong_type(d, param, one, is_list ? i : ERROR_NO_ROW);
+        values[i] = cJSON_IsTrue(one);
+    }
+    if (status == STATUS_OK)
+        status = params_set_switches(&d->params, param, values, count, is_list, d->err);
+    free(values);
+    return status;
+}
+
+/* [a,b] */
+static enum status read_pair(struct decoder *d, const struct param *param, const cJSON *pair, size_t row,
+                             double out[2])
+{
+    if (!cJSON_IsArray(pair) || cJSON_GetArraySize(pair) != 2)
+        return wrong_type(d, param, pair, row);
+    for (int i = 0; i < 2; i++) {
+        const cJSON *number = cJSON_GetArrayItem(pair, i);
+        if (!cJSON_IsNumber(number))
+            return wrong_type(d, param, number, row);
+        out[i] = number->valuedouble;
+    }
+    return STATUS_OK;
+}
+
+/* [a,b], or a list of one for each row */
+static enum status set_pairs(struct decoder *d, const struct param *param, const cJSON *item)
+{
+    bool per_row = cJSON_IsArray(item) && cJSON_IsArray(item->child);
+    size_t rows = per_row ? (size_t)cJSON_GetArraySize(item) : 0, row = 0;
+    double *values = malloc(2 * (rows + 1) * sizeof *values);
+    if (values == NULL)
+        return no_memory(d);
+    enum status status = STATUS_OK;
+    for (const cJSON *pair = per_row ? item->child : item; pair != NULL && status == STATUS_OK;
+         pair = per_row ? pair->next : NULL, row++)
+        status = read_pair(d, param, pair, per_row ? row : ERROR_NO_ROW, values + 2 * row);
+    if (status == STATUS_OK)
+        status = params_set_pairs(&d->params, param, values, rows, d->err);
     free(values);
     return status;
 }
@@ -282,8 +337,11 @@ static enum status set_value(struct decoder *d, const struct param *param, const
         break;
     case PARAM_IDS:
         return set_ids(d, param, item);
-    case PARAM_LOGITS:
-    case PARAM_ARRAY:
+    case PARAM_SWITCH:
+        return set_switches(d, param, item);
+    case PARAM_PAIR:
+        return set_pairs(d, param, item);
+    default: /* read_any() has read them, or they are of other forms */
         break;
     }
     return wrong_type(d, param, item, ERROR_NO_ROW);
@@ -337,6 +395,15 @@ static enum status read_value(struct decoder *d, const struct param *param)
     return status;
 }
 
+/* Lists of any length. */
+static enum status read_lists(struct decoder *d, const struct param *param)
+{
+    const char *text = d->scan.p;
+    if (json_scan_value(&d->scan) != STATUS_OK)
+        return malformed_value(d, param, text);
+    return json_lists_set(&d->params, param, text, d->scan.p, d->lender, d->err);
+}
+
 /* Room for the numbers of this array and of any after it. */
 static enum status lend_numbers(struct decoder *d)
 {
@@ -361,6 +428,19 @@ static enum status read_array(struct decoder *d, const struct param *param)
         count *= shape.dims[i];
     d->used += count;
     return params_set_array(&d->params, param, values, DTYPE_F32, &shape, d->err);
+}
+
+/* {"b64":"...","dtype":"i32","shape":[B,W]} */
+static enum status read_packed_words(struct decoder *d, const struct param *param)
+{
+    struct json_packed packed;
+    if (json_packed_read_words(&d->scan, d->lender, param->name, &packed) != STATUS_OK)
+        return d->err->status;
+    bool per_row = packed.shape.rank == 2;
+    size_t words = packed.shape.dims[packed.shape.rank - 1];
+    struct rule_value value = {.sent = true, .bitmask = {packed.values, words, per_row}};
+    params_set_lists(&d->params, param, &value, per_row ? packed.shape.dims[0] : 0);
+    return STATUS_OK;
 }
 
 static enum status read_packed(struct decoder *d, const struct param *param)
@@ -392,6 +472,11 @@ static enum status read_any(struct decoder *d, const struct param *param)
         return read_array(d, param);
     if (first == '{' && param->type == PARAM_LOGITS)
         return read_packed(d, param);
+    if (first == '{' && param->type == PARAM_BITMASK)
+        return read_packed_words(d, param);
+    if (param->type == PARAM_ID_LISTS || param->type == PARAM_BIASES || param->type == PARAM_SEQUENCES ||
+        param->type == PARAM_BITMASK || param->type == PARAM_ORDER)
+        return read_lists(d, param);
     return read_value(d, param);
 }
 

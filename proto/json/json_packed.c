@@ -14,6 +14,7 @@ struct text {
 struct packed {
     struct json_scan *scan;
     const char *param;
+    bool words;                    /* of 32 bits, not floats */
     struct text b64, dtype, shape; /* the last with its brackets */
     struct json_packed out;
 };
@@ -184,17 +185,19 @@ static enum status read_members(struct packed *p)
 
 static enum status find_dtype(struct packed *p)
 {
+    static const char *const words[] = {"i32", "u32", NULL};
+    const char *const *names = p->words ? words : params_dtypes;
     size_t length = (size_t)(p->dtype.end - p->dtype.start);
     assert(p->dtype.start != NULL); /* check_complete() said so */
-    for (unsigned i = 0; params_dtypes[i] != NULL; i++) {
-        if (strlen(params_dtypes[i]) == length && memcmp(params_dtypes[i], p->dtype.start, length) == 0) {
-            p->out.dtype = (enum dtype)i;
+    for (unsigned i = 0; names[i] != NULL; i++) {
+        if (strlen(names[i]) == length && memcmp(names[i], p->dtype.start, length) == 0) {
+            p->out.dtype = p->words ? DTYPE_F32 : (enum dtype)i; /* as wide as a word */
             return STATUS_OK;
         }
     }
-    error_set(p->scan->err, STATUS_INVALID, "out_of_range",
-              "%s.dtype is \"%.*s\"; it must be \"f32\", \"f16\", \"bf16\" or \"f64\"", p->param,
-              (int)json_utf8_prefix(p->dtype.start, length, 40), p->dtype.start);
+    error_set(p->scan->err, STATUS_INVALID, "out_of_range", "%s.dtype is \"%.*s\"; it must be %s", p->param,
+              (int)json_utf8_prefix(p->dtype.start, length, 40), p->dtype.start,
+              p->words ? "\"i32\" or \"u32\"" : "\"f32\", \"f16\", \"bf16\" or \"f64\"");
     return fail(p);
 }
 
@@ -289,4 +292,17 @@ enum status json_packed_read(struct json_scan *scan, struct lender *lender, cons
         return scan->err->status;
     *out = p.out;
     return STATUS_OK;
+}
+
+enum status json_packed_read_words(struct json_scan *scan, struct lender *lender, const char *param,
+                                   struct json_packed *out)
+{
+    struct packed p = {.scan = scan, .param = param, .words = true};
+    if (read_members(&p) != STATUS_OK || unpack(&p, lender) != STATUS_OK)
+        return scan->err->status;
+    *out = p.out;
+    if (out->shape.rank <= 2)
+        return STATUS_OK;
+    error_set(scan->err, STATUS_INVALID, "wrong_length", "%s.shape must be [W] or [B,W]", param);
+    return error_at(scan->err, param, ERROR_NO_ROW);
 }

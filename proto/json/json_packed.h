@@ -26,4 +26,8 @@ struct json_packed {
 enum status json_packed_read(struct json_scan *scan, struct lender *lender, const char *param,
                              struct json_packed *out);
 
+/* The same of words of 32 bits: dtype is "i32" or "u32", shape [W] or [B,W]; dtype of out says nothing. */
+enum status json_packed_read_words(struct json_scan *scan, struct lender *lender, const char *param,
+                                   struct json_packed *out);
+
 #endif

@@ -1,5 +1,6 @@
 #include "proto/kserve/kserve.h"
 
+#include "core/rules/chain.h"
 #include "proto/kserve/kserve_header.h"
 #include "proto/kserve/kserve_values.h"
 
@@ -191,6 +192,23 @@ static void choose_implied(const struct kserve_header *h, const struct sample_re
         add_output(h, plan, KSERVE_TOP_TOKEN_IDS);
         add_output(h, plan, KSERVE_TOP_PROBS);
     }
+    if (chain_runs(&r->chain, RULE_mirostat))
+        add_output(h, plan, KSERVE_MIROSTAT_MU);
+    if (chain_runs(&r->chain, RULE_adaptive_p))
+        add_output(h, plan, KSERVE_ADAPTIVE_STATE);
+}
+
+/* A state is there where a row runs the rule that it is of. */
+static enum status check_state(const struct sample_request *r, enum kserve_output output, struct error *err)
+{
+    bool mirostat = output == KSERVE_MIROSTAT_MU, adaptive = output == KSERVE_ADAPTIVE_STATE;
+    if ((!mirostat && !adaptive) || chain_runs(&r->chain, mirostat ? RULE_mirostat : RULE_adaptive_p))
+        return STATUS_OK;
+    const char *param = mirostat ? "mirostat" : "adaptive_target";
+    error_set(err, STATUS_INVALID, "missing_parameter",
+              "the output %s is asked for and %s, which makes it, is not set", kserve_output_name(output),
+              param);
+    return error_at(err, param, ERROR_NO_ROW);
 }
 
 /* Outputs decide what is worked out: logprobs need no parameter, and nothing is done for what is not asked.
@@ -206,6 +224,8 @@ static enum status choose_outputs(const struct kserve_header *h, struct sample_r
     for (const struct kserve_asked *asked = h->asked; asked < h->asked + h->num_asked; asked++) {
         enum kserve_output output = kserve_find_output(asked->name);
         wanted[output] = true;
+        if (check_state(r, output, err) != STATUS_OK)
+            return err->status;
         add_output(h, plan, output);
         if (asked->says)
             plan->binary[plan->count - 1] = asked->binary;

@@ -18,6 +18,8 @@ static const struct {
     [KSERVE_LOGPROBS] = {"logprobs", "FP32", sizeof(float), WRITER_REAL_BYTES},
     [KSERVE_TOP_TOKEN_IDS] = {"top_token_ids", "INT32", sizeof(int32_t), WRITER_ID_BYTES},
     [KSERVE_TOP_PROBS] = {"top_probs", "FP32", sizeof(float), WRITER_REAL_BYTES},
+    [KSERVE_MIROSTAT_MU] = {"mirostat_mu", "FP64", sizeof(double), WRITER_REAL_BYTES},
+    [KSERVE_ADAPTIVE_STATE] = {"adaptive_state", "FP64", sizeof(double), WRITER_REAL_BYTES},
 };
 
 const char *kserve_output_name(enum kserve_output output)
@@ -50,6 +52,8 @@ static size_t width_of(const struct sample_request *r, enum kserve_output output
     case KSERVE_TOP_TOKEN_IDS:
     case KSERVE_TOP_PROBS:
         return r->top_candidates;
+    case KSERVE_ADAPTIVE_STATE:
+        return 2;
     default:
         return 1;
     }
@@ -106,7 +110,16 @@ static double real_at(const struct sample_result *result, enum kserve_output out
 {
     if (output == KSERVE_LOGPROBS)
         return result->logprobs[row * width + i];
+    if (output == KSERVE_MIROSTAT_MU)
+        return result->mirostat_mu[row];
+    if (output == KSERVE_ADAPTIVE_STATE)
+        return result->adaptive_state[row * width + i];
     return has_candidate(result, row, i) ? result->top_probs[row * result->max_candidates + i] : 0;
+}
+
+static bool is_of_ids(enum kserve_output output)
+{
+    return output == KSERVE_TOKEN_IDS || output == KSERVE_TOP_TOKEN_IDS;
 }
 
 static void put_text(struct writer *w, const struct sample_request *r, const struct sample_result *result,
@@ -118,7 +131,7 @@ static void put_text(struct writer *w, const struct sample_request *r, const str
             writer_put(w, ",");
         if (output == KSERVE_SEED)
             writer_word(w, r->seed.values[row]);
-        else if (output == KSERVE_LOGPROBS || output == KSERVE_TOP_PROBS) {
+        else if (!is_of_ids(output)) {
             double real = real_at(result, output, row, i, width);
             writer_reals(w, &real, 1);
         } else {
@@ -135,9 +148,10 @@ static void put_bytes(struct writer *w, const struct sample_request *r, const st
     for (size_t i = 0; i < width; i++, w->p += bytes) {
         if (output == KSERVE_SEED)
             memcpy(w->p, &r->seed.values[row], bytes);
-        else if (output == KSERVE_LOGPROBS || output == KSERVE_TOP_PROBS) {
-            float real = (float)real_at(result, output, row, i, width);
-            memcpy(w->p, &real, bytes);
+        else if (!is_of_ids(output)) {
+            double real = real_at(result, output, row, i, width);
+            float single = (float)real;
+            memcpy(w->p, bytes == sizeof single ? (void *)&single : (void *)&real, bytes);
         } else {
             int32_t id = id_at(result, output, row, i, width);
             memcpy(w->p, &id, bytes);
@@ -151,7 +165,7 @@ static void put_shape(struct writer *w, const struct sample_request *r, enum kse
 {
     writer_put(w, ",\"shape\":[");
     writer_word(w, rows_of(r, output));
-    if (output != KSERVE_SEED) {
+    if (output != KSERVE_SEED && output != KSERVE_MIROSTAT_MU) {
         writer_put(w, ",");
         writer_word(w, width_of(r, output));
     }

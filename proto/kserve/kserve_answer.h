@@ -14,12 +14,14 @@
 
 /* What a request can ask for. */
 enum kserve_output {
-    KSERVE_TOKEN_IDS,     /* INT32 [B, n] */
-    KSERVE_SEED,          /* UINT64 [1], or [B] where each row was sent its own */
-    KSERVE_LOGPROBS,      /* FP32 [B, n] */
-    KSERVE_TOP_TOKEN_IDS, /* INT32 [B, top_candidates]; -1 behind the last */
-    KSERVE_TOP_PROBS,     /* FP32 [B, top_candidates]; 0 behind the last */
-    KSERVE_OUTPUTS        /* how many there are */
+    KSERVE_TOKEN_IDS,      /* INT32 [B, n] */
+    KSERVE_SEED,           /* UINT64 [1], or [B] where each row was sent its own */
+    KSERVE_LOGPROBS,       /* FP32 [B, n] */
+    KSERVE_TOP_TOKEN_IDS,  /* INT32 [B, top_candidates]; -1 behind the last */
+    KSERVE_TOP_PROBS,      /* FP32 [B, top_candidates]; 0 behind the last */
+    KSERVE_MIROSTAT_MU,    /* FP64 [B], where any row runs mirostat */
+    KSERVE_ADAPTIVE_STATE, /* FP64 [B, 2], where any row runs adaptive_p */
+    KSERVE_OUTPUTS         /* how many there are */
 };
 
 /* "token_ids", and the output of that name; KSERVE_OUTPUTS for any other. */

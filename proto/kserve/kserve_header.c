@@ -255,10 +255,11 @@ static enum status read_output_member(struct json_reader *r, const char *key, vo
 
 static enum status unknown_output(const char *name, struct error *err)
 {
-    return error_set(err, STATUS_INVALID, "unknown_parameter",
-                     "there is no output %.64s; there are token_ids, seed, logprobs, top_token_ids and "
-                     "top_probs",
-                     name);
+    return error_set(
+        err, STATUS_INVALID, "unknown_parameter",
+        "there is no output %.64s; there are token_ids, seed, logprobs, top_token_ids, top_probs, "
+        "mirostat_mu and adaptive_state",
+        name);
 }
 
 static enum status read_output(struct reading *q)
@@ -295,11 +296,15 @@ static bool is_of_kind(const struct param *param, char first)
 {
     switch (param->type) {
     case PARAM_FLAG:
+    case PARAM_SWITCH:
         return first == 't' || first == 'f';
     case PARAM_CHOICE:
     case PARAM_TEXT:
+    case PARAM_ORDER:
         return first == '"';
     case PARAM_WORD:
+    case PARAM_ID_LISTS: /* one, or a text with commas */
+    case PARAM_PAIR:
         return first != 't' && first != 'f';
     default:
         return first != '"' && first != 't' && first != 'f';

@@ -18,10 +18,13 @@ static const char *type_of(const struct param *param)
     case PARAM_WORD:
         return kserve_type_name(TENSOR_U64);
     case PARAM_FLAG:
+    case PARAM_SWITCH:
         return kserve_type_name(TENSOR_BOOL);
     case PARAM_COUNT:
     case PARAM_IDS:
         return kserve_type_name(TENSOR_I32);
+    case PARAM_PAIR:
+        return kserve_type_name(TENSOR_F64);
     default:
         return kserve_type_name(param->whole ? TENSOR_I32 : TENSOR_F32);
     }
@@ -29,13 +32,28 @@ static const char *type_of(const struct param *param)
 
 static const char *dims_of(const struct param *param)
 {
-    bool is_matrix = param->type == PARAM_LOGITS || param->type == PARAM_ARRAY || param->type == PARAM_IDS;
-    return is_matrix ? "[-1,-1]" : params_takes_list(param) ? "[-1]" : "[1]";
+    switch (param->type) {
+    case PARAM_LOGITS:
+    case PARAM_ARRAY:
+    case PARAM_IDS:
+    case PARAM_ID_LISTS:
+    case PARAM_BIAS_IDS:
+    case PARAM_BIAS_VALUES:
+    case PARAM_BITMASK:
+        return "[-1,-1]";
+    case PARAM_PAIR:
+        return "[-1,2]";
+    case PARAM_SEQUENCES:
+        return "[-1,-1,-1]";
+    default:
+        return params_takes_list(param) ? "[-1]" : "[1]";
+    }
 }
 
 static bool is_input(const struct param *param)
 {
-    return (param->forms & PARAM_IN_TENSORS) != 0 && param->type != PARAM_CHOICE && param->type != PARAM_TEXT;
+    return (param->forms & PARAM_IN_TENSORS) != 0 && param->type != PARAM_CHOICE &&
+           param->type != PARAM_TEXT && param->type != PARAM_ORDER;
 }
 
 /* Write the inputs, or the outputs, each as `entry` does. */
@@ -58,7 +76,9 @@ static void put_outputs(FILE *out, void (*entry)(FILE *out, const struct describ
         fputs(o == KSERVE_TOKEN_IDS ? "" : ",", out);
         entry(out,
               &(struct described){kserve_output_name(o), kserve_output_type(o),
-                                  o == KSERVE_SEED ? "[-1]" : "[-1,-1]"},
+                                  o == KSERVE_SEED || o == KSERVE_MIROSTAT_MU ? "[-1]"
+                                  : o == KSERVE_ADAPTIVE_STATE                ? "[-1,2]"
+                                                                              : "[-1,-1]"},
               false);
     }
 }

@@ -22,11 +22,14 @@
 static cJSON *query_field(const struct param *param)
 {
     char text[256];
-    cJSON *schema = param->per_row ? schema_list_of(schema_value(param)) : schema_value(param), *field;
+    bool is_list = param->type == PARAM_ID_LISTS || param->type == PARAM_PAIR || param->type == PARAM_ORDER ||
+                   param->type == PARAM_WEIGHTS; /* by itself, and one for all rows */
+    bool per_row = param->per_row && !is_list;
+    cJSON *schema = per_row ? schema_list_of(schema_value(param)) : schema_value(param), *field;
     snprintf(text, sizeof text, "%s; only beside a raw%s body", param->help,
              param->forms & PARAM_IN_NPY ? " or npy" : "");
     field = operation_parameter(param->name, "query", text, schema);
-    if (param->per_row || param->type == PARAM_WEIGHTS) {
+    if (per_row || is_list) {
         schema_add_text(field, "style", "form");
         cJSON_AddFalseToObject(field, "explode");
     }

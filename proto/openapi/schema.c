@@ -1,5 +1,6 @@
 #include "proto/openapi/schema.h"
 
+#include "core/rules/rule.h"
 #include "proto/kserve/kserve_answer.h"
 #include "proto/kserve/kserve_values.h"
 
@@ -59,10 +60,10 @@ static cJSON *either(cJSON *a, cJSON *b)
 static cJSON *number_schema(const struct param *param)
 {
     cJSON *schema = schema_type(param->whole ? "integer" : "number");
-    if (fabs(param->max) < DBL_MAX) {
-        cJSON_AddNumberToObject(schema, "minimum", param->min);
+    if (fabs(param->min) < DBL_MAX)
+        cJSON_AddNumberToObject(schema, param->above_min ? "exclusiveMinimum" : "minimum", param->min);
+    if (fabs(param->max) < DBL_MAX)
         cJSON_AddNumberToObject(schema, "maximum", param->max);
-    }
     return schema;
 }
 
@@ -146,6 +147,62 @@ static cJSON *logits_schema(void)
     return schema;
 }
 
+/* ---- values of rules, for one row ---- */
+
+/* Maybe empty. */
+static cJSON *list_of_any(cJSON *items)
+{
+    cJSON *schema = schema_type("array");
+    cJSON_AddItemToObject(schema, "items", items);
+    return schema;
+}
+
+static cJSON *id_schema(void)
+{
+    cJSON *schema = schema_whole(0);
+    cJSON_AddNumberToObject(schema, "maximum", INT32_MAX);
+    return schema;
+}
+
+static cJSON *pair_schema(const struct param *param)
+{
+    cJSON *schema = list_of_any(number_schema(param));
+    cJSON_AddNumberToObject(schema, "minItems", 2);
+    cJSON_AddNumberToObject(schema, "maxItems", 2);
+    return schema;
+}
+
+static cJSON *biases_schema(void)
+{
+    cJSON *schema = schema_type("object"), *names = cJSON_AddObjectToObject(schema, "propertyNames");
+    schema_add_text(names, "pattern", "^[0-9]+$");
+    cJSON_AddItemToObject(schema, "additionalProperties", number_or_null());
+    return schema;
+}
+
+/* [-1,7], or {"b64":"...","dtype":"i32","shape":[B,W]} */
+static cJSON *bitmask_schema(void)
+{
+    static const char *const types[] = {"i32", "u32", NULL};
+    cJSON *word = schema_type("integer"), *packed = packed_schema();
+    cJSON_AddNumberToObject(word, "minimum", INT32_MIN);
+    cJSON_AddNumberToObject(word, "maximum", UINT32_MAX);
+    cJSON *fields = cJSON_GetObjectItem(packed, "properties");
+    cJSON_ReplaceItemInObject(fields, "dtype", choice_schema(types));
+    cJSON_ReplaceItemInObject(cJSON_GetObjectItem(fields, "shape"), "maxItems", cJSON_CreateNumber(2));
+    return either(packed, schema_list_of(word));
+}
+
+/* Names of rules that a chain can have. */
+static cJSON *order_schema(void)
+{
+    cJSON *name = schema_type("string"), *list = cJSON_AddArrayToObject(name, "enum");
+    for (size_t i = 0; i < NUM_RULES; i++)
+        if (rules[i]->place != PLACE_MASK && rules[i]->place != PLACE_NOWHERE)
+            cJSON_AddItemToArray(list, cJSON_CreateString(rules[i]->name));
+    return list_of_any(name);
+}
+
 cJSON *schema_value(const struct param *param)
 {
     switch (param->type) {
@@ -169,6 +226,20 @@ cJSON *schema_value(const struct param *param)
         return array_schema();
     case PARAM_IDS:
         return either(ids_row(param), schema_list_of(ids_row(param)));
+    case PARAM_SWITCH:
+        return schema_type("boolean");
+    case PARAM_PAIR:
+        return pair_schema(param);
+    case PARAM_ID_LISTS:
+        return list_of_any(id_schema());
+    case PARAM_BIASES:
+        return biases_schema();
+    case PARAM_SEQUENCES:
+        return list_of_any(either(schema_list_of(id_schema()), id_schema()));
+    case PARAM_BITMASK:
+        return bitmask_schema();
+    case PARAM_ORDER:
+        return order_schema();
     default:
         return number_schema(param);
     }
@@ -193,7 +264,7 @@ static cJSON *nullable(cJSON *schema)
 static cJSON *param_schema(const struct param *param)
 {
     cJSON *schema = schema_value(param);
-    if (param->per_row || !params_takes_list(param)) {
+    if (param->per_row || !params_takes_list(param)) { /* or a value for each row, or a list of the one */
         cJSON *list = schema_list_of(schema_value(param));
         if (!param->per_row)
             cJSON_AddNumberToObject(list, "maxItems", 1);
@@ -241,6 +312,8 @@ cJSON *schema_answer(void)
     cJSON_AddItemToObject(fields, "top_token_ids", plain_rows("integer"));
     for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++)
         cJSON_AddItemToObject(fields, reals[i], plain_rows("number"));
+    cJSON_AddItemToObject(fields, "mirostat_mu", list_of_any(schema_type("number")));
+    cJSON_AddItemToObject(fields, "adaptive_state", plain_rows("number"));
     cJSON_AddItemToObject(schema, "required", cJSON_CreateStringArray(required, 2));
     cJSON_AddFalseToObject(schema, "additionalProperties");
     return schema;
@@ -275,7 +348,8 @@ static cJSON *input_names(void)
 {
     cJSON *schema = schema_type("string"), *list = cJSON_AddArrayToObject(schema, "enum");
     for (const struct param *param = params_table; param < params_table + params_count; param++)
-        if ((param->forms & PARAM_IN_TENSORS) && param->type != PARAM_TEXT && param->type != PARAM_CHOICE)
+        if ((param->forms & PARAM_IN_TENSORS) && param->type != PARAM_TEXT && param->type != PARAM_CHOICE &&
+            param->type != PARAM_ORDER)
             cJSON_AddItemToArray(list, cJSON_CreateString(param->name));
     return schema;
 }

@@ -1,6 +1,7 @@
 #include "proto/params/params.h"
 
 #include "core/base/spelling.h"
+#include "core/rules/chain.h"
 
 #include <assert.h>
 #include <float.h>
@@ -42,11 +43,20 @@ static const char *copy_name(struct arena *arena, const char *name, size_t lengt
 static enum status unknown(struct params *p, const char *name, size_t length, struct error *err)
 {
     const char *copy = copy_name(p->arena, name, length);
+    const char *ours = params_alias(name, length);
     const struct param *near = params_nearest(p->form, name, length, length / 3 + 1);
     const struct param *elsewhere = params_find(PARAM_IN_ANY, name, length);
     if (elsewhere != NULL)
-        error_set(err, STATUS_INVALID, "unknown_parameter", "%s is a parameter of %s only", copy,
-                  elsewhere->forms == PARAM_IN_RAW ? "raw requests" : "JSON requests and of named tensors");
+        error_set(
+            err, STATUS_INVALID, "unknown_parameter", "%s is a parameter of %s only%s", copy,
+            elsewhere->forms == PARAM_IN_RAW       ? "raw requests"
+            : elsewhere->forms == PARAM_IN_JSON    ? "JSON requests"
+            : elsewhere->forms == PARAM_IN_TENSORS ? "named tensors"
+                                                   : "JSON requests and of named tensors",
+            elsewhere->type != PARAM_BIASES ? "" : "; as tensors it is logit_bias_ids and logit_bias_values");
+    else if (ours != NULL)
+        error_set(err, STATUS_INVALID, "unknown_parameter", "%s is another engine's name; here it is %s",
+                  copy, ours);
     else if (near != NULL)
         error_set(err, STATUS_INVALID, "unknown_parameter", "%s is not a known parameter; did you mean %s?",
                   copy, near->name);
@@ -107,8 +117,8 @@ static enum status set_column(struct params *p, const struct param *param, const
     if (copy == NULL)
         return err->status;
     memcpy(copy, values, count * sizeof *copy);
-    *(struct column *)field_of(p, param) = (struct column){copy, is_list};
-    p->lengths[index_of(param)] = is_list ? count : 0;
+    struct rule_value value = {.sent = true, .number = {copy, is_list}};
+    params_set_lists(p, param, &value, is_list ? count : 0);
     return STATUS_OK;
 }
 
@@ -174,6 +184,83 @@ enum status params_set_flag(struct params *p, const struct param *param, bool va
     if (param->type != PARAM_FLAG)
         return params_wrong_type(param, value ? "true" : "false", ERROR_NO_ROW, err);
     *(bool *)field_of(p, param) = value;
+    return STATUS_OK;
+}
+
+enum status params_set_switches(struct params *p, const struct param *param, const double *values,
+                                size_t count, bool is_list, struct error *err)
+{
+    if (check_list(param, count, is_list, err) != STATUS_OK)
+        return err->status;
+    for (size_t i = 0; i < count; i++)
+        if (values[i] != 0 && values[i] != 1)
+            return params_out_of_range(param, "is neither 0 nor 1", is_list ? i : ERROR_NO_ROW, err);
+    return set_column(p, param, values, count, is_list, err);
+}
+
+enum status params_set_pairs(struct params *p, const struct param *param, const double *values, size_t rows,
+                             struct error *err)
+{
+    size_t count = 2 * (rows == 0 ? 1 : rows);
+    double *copy = params_keep(p, param, count, sizeof *copy, err);
+    if (copy == NULL)
+        return err->status;
+    for (size_t i = 0; i < count; i++) {
+        if (params_check_number(param, values[i], rows == 0 ? ERROR_NO_ROW : i / 2, err) != STATUS_OK)
+            return err->status;
+        copy[i] = values[i];
+    }
+    struct rule_value value = {.sent = true, .number = {copy, rows > 0}};
+    params_set_lists(p, param, &value, rows);
+    return STATUS_OK;
+}
+
+void params_set_lists(struct params *p, const struct param *param, const struct rule_value *value,
+                      size_t rows)
+{
+    *(struct rule_value *)field_of(p, param) = *value;
+    p->lengths[index_of(param)] = rows;
+}
+
+static enum status unknown_rule(struct params *p, const struct param *param, const char *name, size_t length,
+                                struct error *err)
+{
+    const char *nearest = NULL, *copy = copy_name(p->arena, name, length);
+    size_t most = length / 3 + 1;
+    for (size_t i = 0; i < NUM_RULES; i++) {
+        size_t distance = length > SPELLING_NAME_BYTES
+                              ? most + 1
+                              : spelling_distance(name, length, rules[i]->name, strlen(rules[i]->name));
+        bool in_chain = rules[i]->place != PLACE_MASK && rules[i]->place != PLACE_NOWHERE;
+        if (in_chain && (nearest == NULL ? distance <= most : distance < most)) {
+            nearest = rules[i]->name;
+            most = distance;
+        }
+    }
+    const struct rule *rule = rule_find(name, length);
+    if (rule != NULL)
+        error_set(err, STATUS_INVALID, "out_of_range", "order has %s, which always runs before the others",
+                  copy);
+    else
+        error_set(err, STATUS_INVALID, "out_of_range", "order has %s, which is no rule%s%s%s", copy,
+                  nearest == NULL ? "" : "; did you mean ", nearest == NULL ? "" : nearest,
+                  nearest == NULL ? "" : "?");
+    return error_at(err, param->name, ERROR_NO_ROW);
+}
+
+enum status params_add_to_order(struct params *p, const struct param *param, const char *name, size_t length,
+                                struct error *err)
+{
+    const struct rule *rule = rule_find(name, length);
+    if (rule == NULL || rule->place == PLACE_MASK || rule->place == PLACE_NOWHERE)
+        return unknown_rule(p, param, name, length, err);
+    if (p->request.num_order == NUM_RULES) {
+        error_set(err, STATUS_INVALID, "conflicting_parameters", "order has %s twice", rule->name);
+        return error_at(err, param->name, ERROR_NO_ROW);
+    }
+    for (unsigned i = 0; i < NUM_RULES; i++)
+        if (rules[i] == rule)
+            p->order[p->request.num_order++] = (uint8_t)i;
     return STATUS_OK;
 }
 
@@ -330,6 +417,9 @@ static enum status refuse_length(const struct params *p, const struct param *par
                                  struct error *err)
 {
     size_t rows = p->request.batch_size;
+    bool is_list = param->type == PARAM_ID_LISTS || param->type == PARAM_BIAS_IDS ||
+                   param->type == PARAM_SEQUENCES || param->type == PARAM_BITMASK;
+    const char *kind = is_list ? "list" : "value";
     if (length == 1)
         error_set(
             err, STATUS_INVALID, "wrong_length",
@@ -338,18 +428,33 @@ static enum status refuse_length(const struct params *p, const struct param *par
             param->name, rows);
     else
         error_set(err, STATUS_INVALID, "wrong_length",
-                  "%s has %zu values; it must be one value, or one for each of the %zu rows", param->name,
-                  length, rows);
+                  "%s has %zu %ss; it must be one %s, or one for each of the %zu rows", param->name, length,
+                  kind, kind, rows);
     return wrong_length(param->name, err);
 }
 
 /* A list of one is that value for all rows. */
 static void spread(struct params *p, const struct param *param)
 {
-    if (param->type == PARAM_WORD)
+    struct rule_value *value = field_of(p, param);
+    switch (param->type) {
+    case PARAM_WORD:
         ((struct column_u64 *)field_of(p, param))->per_row = false;
-    else
-        ((struct column *)field_of(p, param))->per_row = false;
+        break;
+    case PARAM_ID_LISTS:
+    case PARAM_BIASES:
+    case PARAM_BIAS_IDS:
+        value->ids.per_row = false;
+        break;
+    case PARAM_SEQUENCES:
+        value->sequences.per_row = false;
+        break;
+    case PARAM_BITMASK:
+        value->bitmask.per_row = false;
+        break;
+    default:
+        value->number.per_row = false;
+    }
 }
 
 /*
@@ -370,6 +475,19 @@ static enum status finish_lists(struct params *p, struct error *err)
     return STATUS_OK;
 }
 
+/* The names that params_add_to_order() took; an empty list is the engine's order no more than none is. */
+static enum status finish_order(struct params *p, struct error *err)
+{
+    if (p->request.num_order == 0)
+        return STATUS_OK;
+    uint8_t *order = arena_alloc(p->arena, p->request.num_order, sizeof *order);
+    if (order == NULL)
+        return error_set(err, STATUS_INTERNAL, "internal", "no memory was reckoned with for the order");
+    memcpy(order, p->order, p->request.num_order);
+    p->request.order = order;
+    return STATUS_OK;
+}
+
 /* Numbers whose default the table writes as one. */
 static enum status set_defaults(struct params *p, uint64_t fresh_seed, struct error *err)
 {
@@ -382,7 +500,7 @@ static enum status set_defaults(struct params *p, uint64_t fresh_seed, struct er
         enum status status = STATUS_OK;
         if (param->type == PARAM_WORD)
             status = params_set_words(p, param, &word, 1, false, err);
-        else if (param->type == PARAM_REAL || (param->type == PARAM_COUNT && (param->forms & PARAM_IN_JSON)))
+        else if (param->type == PARAM_COUNT && (param->forms & PARAM_IN_JSON))
             status = params_set_numbers(p, param, &number, 1, false, err);
         if (status != STATUS_OK)
             return status;
@@ -397,7 +515,8 @@ enum status params_finish(struct params *p, uint64_t fresh_seed, struct sample_r
         return missing("logits", "send [B][V] numbers", err);
     if (set_defaults(p, fresh_seed, err) != STATUS_OK || finish_logits(p, err) != STATUS_OK ||
         finish_bias(p, err) != STATUS_OK || finish_ids(p, err) != STATUS_OK ||
-        finish_lists(p, err) != STATUS_OK)
+        finish_lists(p, err) != STATUS_OK || finish_order(p, err) != STATUS_OK ||
+        chain_plan(&p->request, err) != STATUS_OK)
         return err->status;
     *out = p->request;
     return STATUS_OK;

@@ -11,8 +11,10 @@
 /* Largest text of one JSON parameter other than logits and bias: cJSON takes 64 bytes a number. */
 #define PARAMS_MAX_TEXT_BYTES ((size_t)1 << 20)
 
-/* Values that the columns of one request can have at most, a number taking two bytes of text. */
-#define PARAMS_MAX_VALUES (PARAMS_MAX * PARAMS_MAX_TEXT_BYTES / 2)
+/* Values that the columns of one request can have at most: 16 of the longest texts, a number taking two
+ * bytes.
+ */
+#define PARAMS_MAX_VALUES (16 * PARAMS_MAX_TEXT_BYTES / 2)
 
 /* A request while it is decoded. */
 struct params {
@@ -24,6 +26,7 @@ struct params {
     bool seen[PARAMS_MAX];
     size_t lengths[PARAMS_MAX]; /* of a list; 0 for one value */
     struct shape logits_shape, bias_shape, ids_shape;
+    uint8_t order[NUM_RULES]; /* enum rule_id */
 };
 
 void params_init(struct params *p, struct arena *arena, enum param_form form);
@@ -57,6 +60,26 @@ enum status params_set_array(struct params *p, const struct param *param, const 
 /* A PARAM_IDS: values stay where they are, and are 0 or more. */
 enum status params_set_ids(struct params *p, const struct param *param, const int32_t *values,
                            const struct shape *shape, struct error *err);
+
+/*
+ * A PARAM_SWITCH: 0 and 1; and a PARAM_PAIR: two numbers for each of the rows, or for all (rows 0).  Errors
+ * as above.
+ */
+enum status params_set_switches(struct params *p, const struct param *param, const double *values,
+                                size_t count, bool is_list, struct error *err);
+enum status params_set_pairs(struct params *p, const struct param *param, const double *values, size_t rows,
+                             struct error *err);
+
+/* Lists of a rule: value is complete, and what it points at stays where it is; rows is 0 for one for all. */
+void params_set_lists(struct params *p, const struct param *param, const struct rule_value *value,
+                      size_t rows);
+
+/*
+ * A PARAM_ORDER: one name after the other, from an empty list.
+ * Errors: STATUS_INVALID out_of_range, where there is no such rule in a chain, with the nearest.
+ */
+enum status params_add_to_order(struct params *p, const struct param *param, const char *name, size_t length,
+                                struct error *err);
 
 /* Memory of the request for count values of a parameter; NULL with err set (too_large) when there is none. */
 void *params_keep(struct params *p, const struct param *param, size_t count, size_t size, struct error *err);

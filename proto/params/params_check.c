@@ -51,7 +51,8 @@ enum status params_wrong_type(const struct param *param, const char *what, size_
 
 enum status params_check_number(const struct param *param, double value, size_t row, struct error *err)
 {
-    bool fits = isfinite(value) && value >= param->min && value <= param->max;
+    bool fits = isfinite(value) && value >= param->min && value <= param->max &&
+                !(param->above_min && value == param->min);
     if (fits && (!param->whole || value == floor(value)))
         return STATUS_OK;
     /* 15 digits, or the 17 that tell any two doubles apart: 1.0000000000000002 is not 1 */

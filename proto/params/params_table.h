@@ -20,7 +20,18 @@ enum param_type {
     PARAM_WEIGHTS, /* a list of finite numbers */
     PARAM_LOGITS,  /* nested lists of numbers and nulls, or bytes of any dtype */
     PARAM_ARRAY,   /* nested lists of numbers and nulls */
-    PARAM_IDS      /* nested lists of token ids */
+    PARAM_IDS,     /* nested lists of token ids */
+
+    /* values of rules (core/rules/values.h), one for all rows or one a row */
+    PARAM_SWITCH,      /* true or false */
+    PARAM_PAIR,        /* two numbers */
+    PARAM_ID_LISTS,    /* a list of token ids */
+    PARAM_BIASES,      /* numbers by token id, null masks */
+    PARAM_SEQUENCES,   /* a list of token ids and of lists of them */
+    PARAM_BITMASK,     /* packed words, a bit a token */
+    PARAM_BIAS_IDS,    /* of named tensors: the token ids of biases, */
+    PARAM_BIAS_VALUES, /* and the biases */
+    PARAM_ORDER        /* names of rules, one list for the request */
 };
 
 /* Where a parameter can be sent: in a JSON object, beside a raw or an npy body, among named tensors. */
@@ -34,6 +45,7 @@ struct param {
     unsigned forms;           /* enum param_form bits */
     bool per_row;             /* a list of batch_size values is taken as well */
     bool whole;               /* of a PARAM_REAL: no fraction */
+    bool above_min;           /* min itself is out of range */
     double min, max;          /* of a number; of a text's length in bytes */
     const char *initial;      /* its default, as the documents say it */
     const char *const *words; /* of a PARAM_CHOICE: NULL-terminated, the default first */
@@ -41,10 +53,11 @@ struct param {
     size_t offset; /* of its field in struct params */
 };
 
-#define PARAMS_MAX ((size_t)17) /* entries of the table, at most */
+#define PARAMS_MAX ((size_t)96) /* entries of the table, at most */
 
-extern const struct param params_table[];
-extern const size_t params_count; /* <= PARAMS_MAX */
+/* Complete before main(): the parameters of rules are those that the rules declare (core/rules/rule.h). */
+extern struct param params_table[PARAMS_MAX];
+extern size_t params_count;
 
 extern const char *const params_dtypes[]; /* names of enum dtype, in its order; NULL-terminated */
 
@@ -53,6 +66,12 @@ const struct param *params_find(unsigned forms, const char *name, size_t length)
 
 /* The one whose name is nearest to this, at most so many edits away; NULL for none. */
 const struct param *params_nearest(unsigned forms, const char *name, size_t length, size_t most);
+
+/* Ours for a name that other engines have for it; NULL for any other name. */
+const char *params_alias(const char *name, size_t length);
+
+/* Whether it is a value of a rule. */
+bool params_is_of_rule(const struct param *param);
 
 /* Whether it need not be sent. */
 bool params_is_optional(const struct param *param);

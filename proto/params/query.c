@@ -3,6 +3,7 @@
 #include "proto/json/json_scan.h"
 #include "proto/numbers/decimal.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -71,6 +72,30 @@ static enum status not_a_number(const struct param *param, const char *text, siz
     return params_wrong_type(param, length == 0 ? "empty" : what, row, err);
 }
 
+/* true or false in any case, 1 or 0 */
+static bool read_flag(const char *text, size_t length, double *out)
+{
+    static const struct {
+        const char *word;
+        double value;
+    } words[] = {{"true", 1}, {"1", 1}, {"false", 0}, {"0", 0}};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        *out = words[i].value;
+        if (strlen(words[i].word) == length && strncasecmp(words[i].word, text, length) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* 0.5,2: two numbers for all rows, or two for each */
+static enum status set_pairs(struct params *p, const struct param *param, const double *values, size_t count,
+                             struct error *err)
+{
+    if (count % 2 != 0)
+        return params_refuse(param, "wrong_length", "has an odd number of values", ERROR_NO_ROW, err);
+    return params_set_pairs(p, param, values, count == 2 ? 0 : count / 2, err);
+}
+
 static enum status set_numbers(struct params *p, const struct param *param, const char *text,
                                struct error *err)
 {
@@ -87,7 +112,73 @@ static enum status set_numbers(struct params *p, const struct param *param, cons
             return not_a_number(param, piece.text, size, count > 1 ? i : ERROR_NO_ROW, err);
         at = piece.next;
     }
+    if (param->type == PARAM_PAIR)
+        return set_pairs(p, param, values, count, err);
     return params_set_numbers(p, param, values, count, count > 1 || param->type == PARAM_WEIGHTS, err);
+}
+
+/* true,false */
+static enum status set_switches(struct params *p, const struct param *param, const char *text,
+                                struct error *err)
+{
+    size_t count = count_values(text);
+    double *values = arena_alloc(p->arena, count, sizeof *values);
+    if (values == NULL)
+        return no_room(param, err);
+    const char *end = text + strlen(text);
+    for (size_t i = 0; i < count; i++) {
+        struct piece piece = cut_piece(text, end);
+        size_t size = (size_t)(piece.end - piece.text);
+        if (!read_flag(piece.text, size, &values[i]))
+            return not_a_number(param, piece.text, size, count > 1 ? i : ERROR_NO_ROW, err);
+        text = piece.next;
+    }
+    return params_set_switches(p, param, values, count, count > 1, err);
+}
+
+/* 1,2: one list for all rows */
+static enum status set_ids(struct params *p, const struct param *param, const char *text, struct error *err)
+{
+    size_t count = *text == '\0' ? 0 : count_values(text);
+    int32_t *ids = arena_alloc(p->arena, count, sizeof *ids);
+    uint32_t *starts = arena_alloc(p->arena, 2, sizeof *starts);
+    const char *at = padded_copy(p->arena, text, strlen(text));
+    if (ids == NULL || starts == NULL || at == NULL)
+        return no_room(param, err);
+    const char *end = at + strlen(text);
+    for (size_t i = 0; i < count; i++) {
+        struct piece piece = cut_piece(at, end);
+        double value;
+        bool number =
+            numbers_read_double(piece.text, piece.end, &value) == piece.end && piece.end > piece.text;
+        if (!number || !params_is_id(value)) {
+            char what[48];
+            snprintf(what, sizeof what, "%.*s",
+                     (int)json_utf8_prefix(piece.text, (size_t)(piece.end - piece.text), 40), piece.text);
+            return params_refuse_id(param, number ? "out_of_range" : "wrong_type", what, ERROR_NO_ROW, i,
+                                    err);
+        }
+        ids[i] = (int32_t)value;
+        at = piece.next;
+    }
+    starts[0] = 0;
+    starts[1] = (uint32_t)count;
+    struct rule_value value = {.sent = true, .ids = {.ids = ids, .starts = starts}};
+    params_set_lists(p, param, &value, 0);
+    return STATUS_OK;
+}
+
+/* top_k,temperature */
+static enum status set_order(struct params *p, const struct param *param, const char *text, struct error *err)
+{
+    const char *end = text + strlen(text);
+    while (text < end) {
+        struct piece piece = cut_piece(text, end);
+        if (params_add_to_order(p, param, piece.text, (size_t)(piece.end - piece.text), err) != STATUS_OK)
+            return err->status;
+        text = piece.next;
+    }
+    return STATUS_OK;
 }
 
 /* Decimal digits, or a number in another spelling that is whole: 7.0, as in JSON. */
@@ -118,9 +209,9 @@ static enum status set_words(struct params *p, const struct param *param, const 
 
 static enum status set_flag(struct params *p, const struct param *param, const char *text, struct error *err)
 {
-    bool is_true = strcasecmp(text, "true") == 0 || strcmp(text, "1") == 0;
-    if (is_true || strcasecmp(text, "false") == 0 || strcmp(text, "0") == 0)
-        return params_set_flag(p, param, is_true, err);
+    double flag;
+    if (read_flag(text, strlen(text), &flag))
+        return params_set_flag(p, param, flag == 1, err);
     return not_a_number(param, text, strlen(text), ERROR_NO_ROW, err);
 }
 
@@ -147,9 +238,20 @@ enum status query_set(struct params *p, const struct query_field *field, struct 
         return set_words(p, param, text, err);
     case PARAM_FLAG:
         return set_flag(p, param, text, err);
+    case PARAM_SWITCH:
+        return set_switches(p, param, text, err);
+    case PARAM_ID_LISTS:
+        return set_ids(p, param, text, err);
+    case PARAM_ORDER:
+        return set_order(p, param, text, err);
     case PARAM_LOGITS:
     case PARAM_ARRAY:
     case PARAM_IDS:
+    case PARAM_BIASES:
+    case PARAM_SEQUENCES:
+    case PARAM_BITMASK:
+    case PARAM_BIAS_IDS:
+    case PARAM_BIAS_VALUES:
         return params_wrong_type(param, "a text", ERROR_NO_ROW, err);
     case PARAM_CHOICE:
     case PARAM_TEXT:

@@ -22,6 +22,6 @@ struct lender {
 const void *lender_align(struct lender *lender, const void *data, size_t bytes, size_t alignment,
                          struct error *err);
 
-#define LENDER_MOST 5 /* loans of one request, at most */
+#define LENDER_MOST 32 /* loans of one request, at most */
 
 #endif

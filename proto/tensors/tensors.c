@@ -2,6 +2,7 @@
 
 #include "core/row/load.h"
 #include "proto/params/query.h"
+#include "proto/tensors/tensor_lists.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -96,8 +97,7 @@ static bool is_signed(enum tensor_type type)
     return type == TENSOR_I8 || type == TENSOR_I16 || type == TENSOR_I32 || type == TENSOR_I64;
 }
 
-/* Whether arrays of numbers may be of this type, and the same as a dtype. */
-static bool find_dtype(enum tensor_type type, enum dtype *out)
+bool tensors_find_dtype(enum tensor_type type, enum dtype *out)
 {
     *out = type == TENSOR_F16    ? DTYPE_F16
            : type == TENSOR_BF16 ? DTYPE_BF16
@@ -112,7 +112,7 @@ static double load_float(enum tensor_type type, const unsigned char *at)
     float single;
     enum dtype dtype;
     memcpy(&wide, at, types[type].bytes);
-    if (type == TENSOR_F64 || !find_dtype(type, &dtype))
+    if (type == TENSOR_F64 || !tensors_find_dtype(type, &dtype))
         return wide;
     load_floats(kernels_tables[0], dtype, &wide, 1, &single);
     return (double)single;
@@ -123,10 +123,12 @@ static const unsigned char *value_at(const struct tensor *t, size_t i)
     return (const unsigned char *)t->data + i * types[t->type].bytes;
 }
 
-static double number_at(const struct tensor *t, size_t i)
+double tensors_number_at(const struct tensor *t, size_t i)
 {
     const unsigned char *at = value_at(t, i);
     size_t bytes = types[t->type].bytes;
+    if (t->type == TENSOR_BOOL)
+        return (double)*at;
     if (!types[t->type].integer)
         return load_float(t->type, at);
     return is_signed(t->type) ? (double)load_signed(at, bytes) : (double)load_unsigned(at, bytes);
@@ -143,8 +145,8 @@ static void describe(const struct tensor *t, char *text, size_t size)
     snprintf(text + n, size - (size_t)n, "]");
 }
 
-static enum status refuse(const struct param *param, const struct tensor *t, const char *code,
-                          const char *must, struct error *err)
+enum status tensors_refuse(const struct param *param, const struct tensor *t, const char *code,
+                           const char *must, struct error *err)
 {
     char is[128];
     describe(t, is, sizeof is);
@@ -159,7 +161,7 @@ static enum status shape_of(const struct param *param, const struct tensor *t, c
                             struct shape *out, struct error *err)
 {
     if (t->rank < 1 || t->rank > NUMBERS_MAX_RANK || count_values(t) == 0)
-        return refuse(param, t, "wrong_length", must, err);
+        return tensors_refuse(param, t, "wrong_length", must, err);
     *out = (struct shape){.rank = t->rank};
     memcpy(out->dims, t->dims, t->rank * sizeof *t->dims);
     return STATUS_OK;
@@ -190,8 +192,8 @@ static enum status set_floats(struct tensors *t, const struct param *param, cons
                            : "F32, F16, BF16 or F64 [V] or [B, V]";
     struct shape shape;
     enum dtype dtype;
-    if (!find_dtype(tensor->type, &dtype))
-        return refuse(param, tensor, "wrong_type", must, err);
+    if (!tensors_find_dtype(tensor->type, &dtype))
+        return tensors_refuse(param, tensor, "wrong_type", must, err);
     if (shape_of(param, tensor, must, &shape, err) != STATUS_OK)
         return err->status;
     bool is_view = param->type == PARAM_LOGITS || dtype == DTYPE_F32;
@@ -232,7 +234,7 @@ static enum status set_ids(struct tensors *t, const struct param *param, const s
     static const char must[] = "I32 or I64 [K] or [B, K]";
     struct shape shape;
     if (tensor->type != TENSOR_I32 && tensor->type != TENSOR_I64)
-        return refuse(param, tensor, "wrong_type", must, err);
+        return tensors_refuse(param, tensor, "wrong_type", must, err);
     if (shape_of(param, tensor, must, &shape, err) != STATUS_OK)
         return err->status;
     const int32_t *ids =
@@ -244,19 +246,18 @@ static enum status set_ids(struct tensors *t, const struct param *param, const s
 
 /* ---- parameters ---- */
 
-/* Whether the shape is that of one value, or of a list where the parameter takes one; and not too long. */
-static enum status check_list(const struct param *param, const struct tensor *t, size_t *count, bool *is_list,
-                              struct error *err)
+enum status tensors_check_list(const struct param *param, const struct tensor *t, size_t *count,
+                               bool *is_list, struct error *err)
 {
     bool column = t->rank == 1 || (t->rank == 2 && t->dims[1] == 1), many = params_takes_list(param);
     *count = count_values(t);
     *is_list = param->type == PARAM_WEIGHTS || *count != 1;
     if (*count == 0 || (*is_list && !(many && column)))
-        return refuse(param, t, "wrong_length",
-                      !many                          ? "one value"
-                      : param->type == PARAM_WEIGHTS ? "[M], a number for each stack of logits"
-                                                     : "one value, [B] or [B, 1]",
-                      err);
+        return tensors_refuse(param, t, "wrong_length",
+                              !many                          ? "one value"
+                              : param->type == PARAM_WEIGHTS ? "[M], a number for each stack of logits"
+                                                             : "one value, [B] or [B, 1]",
+                              err);
     if (*count <= MOST_VALUES)
         return STATUS_OK;
     error_set(err, STATUS_TOO_LARGE, "too_large", "%s has %zu values; at most %zu are read", param->name,
@@ -275,14 +276,14 @@ static enum status set_numbers(struct tensors *t, const struct param *param, con
     size_t count;
     bool is_list;
     if (tensor->type == TENSOR_BOOL)
-        return refuse(param, tensor, "wrong_type", "of a number type", err);
-    if (check_list(param, tensor, &count, &is_list, err) != STATUS_OK)
+        return tensors_refuse(param, tensor, "wrong_type", "of a number type", err);
+    if (tensors_check_list(param, tensor, &count, &is_list, err) != STATUS_OK)
         return err->status;
     double *values = malloc(count * sizeof *values);
     if (values == NULL)
         return no_memory(err);
     for (size_t i = 0; i < count; i++)
-        values[i] = number_at(tensor, i);
+        values[i] = tensors_number_at(tensor, i);
     enum status status = params_set_numbers(&t->params, param, values, count, is_list, err);
     free(values);
     return status;
@@ -307,8 +308,8 @@ static enum status set_words(struct tensors *t, const struct param *param, const
     size_t count;
     bool is_list;
     if (!types[tensor->type].integer)
-        return refuse(param, tensor, "wrong_type", "of an integer type", err);
-    if (check_list(param, tensor, &count, &is_list, err) != STATUS_OK)
+        return tensors_refuse(param, tensor, "wrong_type", "of an integer type", err);
+    if (tensors_check_list(param, tensor, &count, &is_list, err) != STATUS_OK)
         return err->status;
     uint64_t *values = malloc(count * sizeof *values);
     if (values == NULL)
@@ -328,8 +329,8 @@ static enum status set_flag(struct tensors *t, const struct param *param, const 
     size_t count;
     bool is_list;
     if (tensor->type != TENSOR_BOOL && !types[tensor->type].integer)
-        return refuse(param, tensor, "wrong_type", "BOOL, or 0 or 1 of an integer type", err);
-    if (check_list(param, tensor, &count, &is_list, err) != STATUS_OK)
+        return tensors_refuse(param, tensor, "wrong_type", "BOOL, or 0 or 1 of an integer type", err);
+    if (tensors_check_list(param, tensor, &count, &is_list, err) != STATUS_OK)
         return err->status;
     uint64_t value = load_unsigned(tensor->data, types[tensor->type].bytes);
     if (value > 1)
@@ -341,8 +342,8 @@ static enum status set_flag(struct tensors *t, const struct param *param, const 
 
 void tensors_begin(struct tensors *t, struct arena *arena, struct lender *lender)
 {
+    *t = (struct tensors){.lender = lender};
     params_init(&t->params, arena, PARAM_IN_TENSORS);
-    t->lender = lender;
 }
 
 enum status tensors_set(struct tensors *t, const struct tensor *tensor, struct error *err)
@@ -362,9 +363,14 @@ enum status tensors_set(struct tensors *t, const struct tensor *tensor, struct e
         return set_flag(t, param, tensor, err);
     case PARAM_CHOICE:
     case PARAM_TEXT:
+    case PARAM_ORDER:
         return params_wrong_type(param, "a tensor", ERROR_NO_ROW, err);
-    default:
+    case PARAM_REAL:
+    case PARAM_COUNT:
+    case PARAM_WEIGHTS:
         return set_numbers(t, param, tensor, err);
+    default:
+        return tensor_lists_set(t, param, tensor, err);
     }
 }
 
@@ -376,5 +382,6 @@ enum status tensors_set_text(struct tensors *t, const char *name, const char *te
 enum status tensors_finish(struct tensors *t, uint64_t fresh_seed, struct sample_request *out,
                            struct error *err)
 {
-    return params_finish(&t->params, fresh_seed, out, err);
+    return tensor_lists_finish(t, err) == STATUS_OK ? params_finish(&t->params, fresh_seed, out, err)
+                                                    : err->status;
 }

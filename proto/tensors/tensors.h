@@ -14,6 +14,7 @@
  *   seed, offset    any integer type, one value, [B] or [B, 1]
  *   other numbers   any number type, the same; mix [M]
  *   true or false   BOOL or any integer type, one value
+ *   lists of rules  tensor_lists.h
  *   words, text     no tensor, but tensors_set_text(), as any parameter that is one value
  *
  * A format decodes with tensors_begin(), a call for each tensor and text, and tensors_finish().
@@ -67,6 +68,7 @@ size_t tensors_arena_bytes(const struct tensor *tensors, size_t count);
 struct tensors {
     struct params params;
     struct lender *lender;
+    struct tensor bias_ids, bias_values; /* of logit_bias; name is NULL before it came */
 };
 
 /* arena and lender lend what the request points at: views of aligned logits, F32 bias and I32 ids are not
@@ -83,6 +85,25 @@ enum status tensors_set(struct tensors *t, const struct tensor *tensor, struct e
 
 /* Set one from NUL-terminated text, as in a query: "0.7", "true", "raw", "1,2".  Errors as query_set(). */
 enum status tensors_set_text(struct tensors *t, const char *name, const char *text, struct error *err);
+
+/* ---- of one tensor, for what sets parameters ---- */
+
+/* "<name> is F64 [2, 3]; it must be <must>": STATUS_INVALID. */
+enum status tensors_refuse(const struct param *param, const struct tensor *t, const char *code,
+                           const char *must, struct error *err);
+
+/* Whether arrays of floats may be of this type, and the same as a dtype. */
+bool tensors_find_dtype(enum tensor_type type, enum dtype *out);
+
+/* A value of any type. */
+double tensors_number_at(const struct tensor *t, size_t i);
+
+/*
+ * Whether the shape is that of one value, or of a list where the parameter takes one; and not too long.
+ * Errors: STATUS_INVALID wrong_length, STATUS_TOO_LARGE.
+ */
+enum status tensors_check_list(const struct param *param, const struct tensor *t, size_t *count,
+                               bool *is_list, struct error *err);
 
 /* As params_finish(). */
 enum status tensors_finish(struct tensors *t, uint64_t fresh_seed, struct sample_request *out,

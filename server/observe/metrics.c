@@ -1,5 +1,7 @@
 #include "server/observe/metrics.h"
 
+#include "core/rules/list.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -43,6 +45,9 @@ const struct metric_family metrics_table[NUM_METRICS] = {
     [METRIC_ROWS] = {
         "samplerd_rows_total", METRIC_COUNTER, METRIC_PLAIN, {LABEL_MEDIA, LABEL_DTYPE}, false,
         NULL, 0, "Rows of logits sampled."},
+    [METRIC_RULE_ROWS] = {
+        "samplerd_rule_rows_total", METRIC_COUNTER, METRIC_PLAIN, {LABEL_RULE}, false,
+        NULL, 0, "Rows of requests that set a rule, for any of them, by the rule."},
     [METRIC_BATCH_ROWS] = {
         "samplerd_batch_rows", METRIC_HISTOGRAM, METRIC_PLAIN, {LABEL_NONE}, false,
         BOUNDS(rows), "Rows of each sampled request."},
@@ -117,6 +122,8 @@ const struct metric_family metrics_table[NUM_METRICS] = {
 
 /* Names as the exposition has them, and every value there can be, NULL last.  metrics_create() is told those
  * of route and kernels. */
+#define NAME_OF(rule) #rule,
+
 static const struct {
     const char *name;
     const char *const *values;
@@ -129,10 +136,12 @@ static const struct {
     [LABEL_STAGE] = {"stage", (const char *const[]){"read", "queue", "parse", "sample", "write", NULL}},
     [LABEL_MEDIA] = {"media", (const char *const[]){"json", "raw", "npy", "safetensors", "kserve", NULL}},
     [LABEL_DTYPE] = {"dtype", (const char *const[]){"f32", "f16", "bf16", "f64", NULL}},
+    [LABEL_RULE] = {"rule", (const char *const[]){RULE_LIST(NAME_OF, LIST_NOTHING) NULL}},
     [LABEL_REASON] = {"reason", (const char *const[]){"conflicting_parameters",
                                                       "deadline_exceeded",
                                                       "duplicate_id",
                                                       "duplicate_parameter",
+                                                      "fully_masked",
                                                       "internal",
                                                       "invalid_logits",
                                                       "malformed_base64",

@@ -25,6 +25,7 @@ enum metric {
     METRIC_HTTP_RESPONSE_BODY,
     METRIC_STAGE_DURATION,
     METRIC_ROWS,
+    METRIC_RULE_ROWS,
     METRIC_BATCH_ROWS,
     METRIC_TOKENS,
     METRIC_REJECTIONS,
@@ -64,6 +65,7 @@ enum metric_label {
     LABEL_STAGE, /* in the order of enum stage */
     LABEL_MEDIA,
     LABEL_DTYPE,      /* in the order of enum dtype */
+    LABEL_RULE,       /* in the order of enum rule_id */
     LABEL_REASON,     /* the code of an error's answer */
     LABEL_TLS_REASON, /* why a handshake failed */
     LABEL_LIMIT,      /* what a connection was refused for */

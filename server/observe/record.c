@@ -70,6 +70,8 @@ static void count_sampling(struct metrics *m, const struct exchange *x)
     size_t batch_size = x->request.batch_size, media = (size_t)(x->media - MEDIA_JSON);
     metrics_add(m, METRIC_ROWS, metrics_series(m, METRIC_ROWS, media, x->request.dtype, 0), batch_size);
     metrics_observe(m, METRIC_BATCH_ROWS, 0, batch_size);
+    for (size_t i = 0; i < x->request.chain.num_rules; i++)
+        metrics_add(m, METRIC_RULE_ROWS, x->request.chain.rules[i], batch_size);
     metrics_add(m, METRIC_TOKENS, 0, (uint64_t)batch_size * x->request.n);
 }
 

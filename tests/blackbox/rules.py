@@ -326,9 +326,9 @@ def top_h(left, row):
 
 
 def p_less(left, row):
-    """p >= sum p^2, the chance that two draws agree."""
+    """p >= sum p^2, the chance that two draws agree; equal tokens reach it, which rounding must not hide."""
     probs = softmax(left)
-    border = math.fsum(p * p for p in probs.values())
+    border = math.fsum(p * p for p in probs.values()) * (1 - 1e-12)
     return keep_where(left, probs, lambda p: p >= border)
 
 

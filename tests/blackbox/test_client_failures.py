@@ -177,7 +177,7 @@ class ManyRows(unittest.TestCase):
             self.assertEqual(ask.sample(logits, **mixed), ask.sample(stacks, **mixed))
 
     def test_refusals_are_the_same(self):
-        for rules in ({"temprature": 1.0}, {"repetition_penalty": [1.0] * self.ROWS}, {"top_p": 1.7}, {"n": 0},
+        for rules in ({"temprature": 1.0}, {"repeat_penalty": [1.0] * self.ROWS}, {"top_p": 1.7}, {"n": 0},
                       {"top_k": [1] * (self.ROWS - 1)}, {"seed": [-1] * self.ROWS}, {"seed": [0.5] * self.ROWS},
                       {"logprobs": 3}, {"logprobs_mode": "new"}, {"top_candidates": 2.5}):
             with self.subTest(rules=next(iter(rules))), client.Client(address(self.server)) as ask:

@@ -206,13 +206,22 @@ class Metadata(unittest.TestCase):
         """As the metadata has it, with one row of two tokens."""
         with SERVER.connect() as client:
             for entry in self.get(MODEL)["inputs"]:
-                if entry["name"] in ("logits", "mix"):
+                name, shape = entry["name"], entry["shape"]
+                if name in ("logits", "mix"):
                     continue
-                shape = [1, 2] if len(entry["shape"]) == 2 else [1]
-                values = [True] if entry["datatype"] == "BOOL" else [1, 0][:math.prod(shape)]
+                shape = [1, 1] if name == "token_bitmask" else [1, 2] if len(shape) == 2 else [1] * len(shape)
+                size = math.prod(shape)
+                second = 1 if name == "adaptive_state" else 0 if name in ("bias", "candidate_ids") else -1
+                first = 0.5 if name == "adaptive_decay" else 1
+                values = [True] if entry["datatype"] == "BOOL" else [first, second][:size]
                 for binary in (False, True):
-                    one = tensor(entry["name"], entry["datatype"], shape, values, binary)
-                    outputs_of(post(client, [rows_tensor([[1, 2]]), one]))
+                    inputs = [rows_tensor([[1, 2]]), tensor(name, entry["datatype"], shape, values, binary)]
+                    if name != "history":
+                        inputs.append(tensor("history", "INT32", [1], [0], binary))
+                    if name == "logit_bias_ids":
+                        inputs.append(tensor("logit_bias_values", "FP32", [1, 2], [0.5, 1], binary))
+                    if name != "logit_bias_values":  # which came with its ids
+                        outputs_of(post(client, inputs))
 
 
 class Errors(unittest.TestCase):

@@ -109,6 +109,8 @@ RULES = {
     "anyOf": lambda value, choices: any(fits(value, choice) for choice in choices),
     "oneOf": lambda value, choices: sum(fits(value, choice) for choice in choices) == 1,
     "minimum": lambda value, least: not is_type(value, "number") or value >= least,
+    "exclusiveMinimum": lambda value, least: not is_type(value, "number") or value > least,
+    "propertyNames": lambda value, schema: not isinstance(value, dict) or all(fits(name, schema) for name in value),
     "maximum": lambda value, most: not is_type(value, "number") or value <= most,
     "maxLength": lambda value, most: not isinstance(value, str) or len(value) <= most,
     "pattern": lambda value, pattern: not isinstance(value, str) or re.search(pattern, value) is not None,
@@ -130,8 +132,8 @@ def fits(value, schema):
     schema = resolved(schema)
     for name, rule in schema.items():
         if name == "additionalProperties":
-            assert rule is False
-            if isinstance(value, dict) and not value.keys() <= schema["properties"].keys():
+            others = value.keys() - schema.get("properties", {}).keys() if isinstance(value, dict) else ()
+            if not all(rule and fits(value[other], rule) for other in others):
                 return False
         elif name not in NOTES and not RULES[name](value, rule):
             return False
@@ -143,17 +145,24 @@ def fits_named(value, name):
 
 
 def some_value(schema):
-    """A small value that a schema allows."""
+    """A small value that a schema allows; token ids are 0."""
     schema = resolved(schema)
     if "anyOf" in schema:
-        return some_value(schema["anyOf"][0])
+        return some_value(next(choice for choice in schema["anyOf"] if not is_packed(choice)))
     if "enum" in schema:
         return schema["enum"][-1]
     name = as_list(schema["type"])[0]
     if name == "array":
-        return [some_value(schema["items"])]
-    return {"integer": max(1, schema.get("minimum", 1)), "number": 0.5, "boolean": True, "string": "7",
-            "null": None}[name]
+        return [some_value(schema["items"])] * schema.get("minItems", 1)
+    is_id = schema.get("maximum") == 2**31 - 1
+    return {"integer": schema["minimum"] if is_id else max(1, schema.get("minimum", 1)),
+            "number": max(0.5, schema.get("minimum", 0.5)), "boolean": True, "string": "7", "null": None,
+            "object": {"0": 0.5}}[name]
+
+
+def is_packed(schema):
+    """Bytes in base64, which an example shows."""
+    return "b64" in resolved(schema).get("properties", ())
 
 
 class Answers(unittest.TestCase):
@@ -318,9 +327,10 @@ class Sample(Answers):
     def test_every_field_of_json(self):
         for name, schema in request_fields().items():
             for choice in resolved(schema).get("anyOf", [schema]):
-                if resolved(choice).get("type") == "object":
-                    continue  # packed logits: an example shows them
-                request = {"logits": [0.5], name: some_value(choice)}
+                if is_packed(choice):
+                    continue
+                row = [0.5] if name in ("bias", "candidate_ids") else [0.5, 0.25]
+                request = {"logits": row, "history": [0], name: some_value(choice)}
                 if request["logits"] == [[[0.5]]]:
                     request["mix"] = [1]
                 with self.subTest(name=name, request=request):
@@ -331,9 +341,10 @@ class Sample(Answers):
         for field in fields_of("query"):
             with self.subTest(name=field["name"]):
                 value = some_value(field["schema"])
-                query = {"vocab_size": 1, field["name"]: value}
+                query = {"vocab_size": 2, "history": 0, field["name"]: value}
                 width = {"f16": 2, "bf16": 2, "f64": 8}.get(query.get("dtype"), 4)
-                answer = self.sample(bytes(width), samplerd.RAW, "?" + samplerd.query_text(query))
+                answer = self.sample(bytes(query["vocab_size"] * width), samplerd.RAW,
+                                     "?" + samplerd.query_text(query))
                 self.check(sample_operation(), answer, 200)
 
     def test_every_header(self):
