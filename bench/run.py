@@ -258,6 +258,23 @@ def core_bars(records):
     return bars
 
 
+def rule_bars(records):
+    return [bar(f"{r['rule']}, {r['rows']} row, {r['kernels']}: {r['measure']}", f"<= {r['limit']}", r["measured"],
+                r["holds"]) for r in records if r["limit"] is not None]
+
+
+def report_rules(records, directory):
+    """Those with a length of their history as a plot of that."""
+    lines = {}
+    for r in records:
+        if r["limit"] is None:
+            name, length = r["rule"].rsplit("_", 1)
+            lines.setdefault(name, []).append((int(length), max(r["measured"], 0.1)))  # the axis is logarithmic
+    picture = "rules_history.svg"
+    made = report.plot(directory / picture, "Rules over a history", "ids", "microseconds more a row", lines)
+    return report.table("Rules", records, f"![rules over a history]({picture})" if made else "")
+
+
 def report_core(core, directory, options):
     growth, numbers = (core_records(mode, options) for mode in ("growth", "numbers"))
     labels = {"vocab_size": "tokens a row", "batch": "rows a batch", "workers": "workers"}
@@ -308,6 +325,9 @@ def main():
         records = core_records("core", options)
         bars += core_bars(records)
         text += report_core(records, directory, options)
+        records = core_records("rules", options)
+        bars += rule_bars(records)
+        text += report_rules(records, directory)
     if "server" in options.parts:
         records = measure_server(bodies, options)
         bars += server_bars(records)

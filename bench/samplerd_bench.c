@@ -1,6 +1,6 @@
 /*
- * What sampling and reading cost in this process, without a server: samplerd-bench core | growth | numbers.
- * Run from the top folder; real rows are read from tests/data.
+ * What sampling and reading cost in this process, without a server: samplerd-bench core | rules | growth |
+ * numbers. Run from the top folder; real rows are read from tests/data.
  */
 #include "bench/samplerd_bench.h"
 
@@ -13,20 +13,23 @@
 #include <string.h>
 
 static const char USAGE[] =
-    "usage: samplerd-bench core | growth | numbers [options]\n"
+    "usage: samplerd-bench core | rules | growth | numbers [options]\n"
     "  core      every case on real, flat and one-hot rows, beside BLAS and sorting\n"
+    "  rules     every rule on a real row, beside reading it and temperature alone\n"
     "  growth    time per row against vocabulary, batch and workers\n"
     "  numbers   the reader of JSON numbers beside strtof, cJSON and simdjson\n"
     "  --json           one JSON object a line, not a table\n"
     "  --kernels NAME   auto, generic, avx2, avx512 or neon (default auto: the best, and of core single\n"
     "                   rows with the others, too)\n"
     "  --budget-ms N    how long to compare each group of timings (default 100)\n"
-    "  --case NAME, --rows NAME, --vocab-size N   of core: measure these alone\n";
+    "  --case NAME                     of core and rules: measure it alone\n"
+    "  --rows NAME, --vocab-size N     of core: measure these alone\n";
 
 static const struct command {
     const char *name;
     void (*run)(struct bench_options *options);
-} COMMANDS[] = {{"core", bench_core}, {"growth", bench_growth}, {"numbers", bench_numbers}};
+} COMMANDS[] = {
+    {"core", bench_core}, {"rules", bench_rules}, {"growth", bench_growth}, {"numbers", bench_numbers}};
 
 static const struct command *find_command(const char *name)
 {

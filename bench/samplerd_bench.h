@@ -17,6 +17,7 @@ struct bench_options {
 
 /* The subcommands; each prints as it measures, and ends the program when it cannot. */
 void bench_core(struct bench_options *options);    /* every case, on every kind of row, against baselines */
+void bench_rules(struct bench_options *options);   /* every rule, beside reading the row and temperature */
 void bench_growth(struct bench_options *options);  /* against vocabulary, batch and workers */
 void bench_numbers(struct bench_options *options); /* the reader of JSON numbers against others */
 

@@ -83,20 +83,30 @@ static enum status load_row(struct sampler *sampler, const struct sample_request
     return candidates_order(loaded, request->candidate_ids + row * n, n, row, &sampler->scratch, z, ids, err);
 }
 
-/* The row as a support of all its tokens, read once: largest logit, lane maxima, and whether it can be
- * sampled. */
+/*
+ * The row as a support of all its tokens, read once: largest logit, lane maxima, and whether it can be
+ * sampled.  Where rules are going to set tokens, the room has a copy.
+ */
 static enum status open_row(struct sampler *sampler, const struct sample_request *request, size_t row,
-                            struct row_view *view, struct support *out, struct error *err)
+                            struct row_view *view, const struct support_room *room, struct support *out,
+                            struct error *err)
 {
     size_t n = request->vocab_size, num_lanes = kernels_blocks(n) * KERNELS_LANES;
+    bool copies = view->lanes == NULL && chain_sets_tokens(&request->chain);
     if (view->lanes == NULL) {
         float *lanes = lend_lanes(sampler, n);
-        view->clean = sampler->kernels->lane_max(view->z, n, lanes);
+        view->clean = copies ? sampler->kernels->copy_lane_max(view->z, n, room->z, lanes)
+                             : sampler->kernels->lane_max(view->z, n, lanes);
         view->lanes = lanes;
     }
     float max = view->clean ? sampler->kernels->max(view->lanes, num_lanes) : NAN;
     if (isfinite(max)) {
-        *out = (struct support){.z = view->z, .ids = view->ids, .lanes = view->lanes, .n = n, .max = max};
+        *out = (struct support){.z = copies ? room->z : view->z,
+                                .ids = view->ids,
+                                .lanes = view->lanes,
+                                .n = n,
+                                .max = max,
+                                .room = room};
         return STATUS_OK;
     }
     rowcheck_explain(view->z, n, row, err);
@@ -212,8 +222,10 @@ static void report_row(struct sampler *sampler, const struct sample_request *req
         result->top_probs + at, result->top_logprobs + at);
 }
 
+/* The row as it came is what raw reports are of. */
 static enum status sample_support(struct sampler *sampler, const struct sample_request *request, size_t row,
-                                  struct support *whole, struct sample_result *result, struct error *err)
+                                  const struct row_view *view, struct support *whole,
+                                  struct sample_result *result, struct error *err)
 {
     struct rule_row r = {.request = request,
                          .index = row,
@@ -226,6 +238,7 @@ static enum status sample_support(struct sampler *sampler, const struct sample_r
     assert(drawn.z != NULL);
     if (chain_run(&r, err) != STATUS_OK)
         return err->status;
+    whole->z = view->z;
     bool greedy = chain_is_greedy(request, row);
     if (greedy)
         take_largest(sampler, &r.support, request->n, drawn);
@@ -247,12 +260,11 @@ enum status sampler_run_row(struct sampler *sampler, const struct sample_request
     arena_reset(&sampler->scratch);
     struct row_view view;
     struct support whole = {0};
+    struct support_room room = support_room_lend(request->vocab_size, &sampler->scratch);
     if (load_row(sampler, request, row, &view, err) != STATUS_OK ||
-        open_row(sampler, request, row, &view, &whole, err) != STATUS_OK)
+        open_row(sampler, request, row, &view, &room, &whole, err) != STATUS_OK)
         return err->status;
-    struct support_room room = support_room_lend(whole.n, &sampler->scratch);
-    whole.room = &room;
-    return sample_support(sampler, request, row, &whole, result, err);
+    return sample_support(sampler, request, row, &view, &whole, result, err);
 }
 
 double sampler_cost_us(const struct sample_request *request)

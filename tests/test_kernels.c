@@ -63,7 +63,7 @@ struct outcome {
     size_t count, found, between, largest;
     struct kernels_moments moments;
     struct kernels_spread spread;
-    float *bits;
+    float *bits, *masked_lanes;
     bool clean;
 };
 
@@ -84,12 +84,21 @@ static void run(const struct kernels *k, const float *z, size_t n, double temper
     o->largest = k->find_between(z, n, o->max, INFINITY, o->ids + o->found + o->between);
     o->exact = k->sum_exp(z, n, o->max, temperature);
     o->moments = k->moments(z, n, scale);
-    ck_assert(o->moments.w == o->total);
+    struct kernels_moments squares = k->squares(z, n, scale);
+    ck_assert(o->moments.w == o->total && squares.w == o->total && squares.ww == o->moments.ww);
     o->spread = k->spread(z, n, z[n / 3] > -INFINITY ? z[n / 3] : 0.0f);
     static uint32_t words[LONGEST / 32 + 1];
     for (size_t i = 0; i < n / 32 + 1; i++)
         words[i] = (uint32_t)(i + 1) * 0x9e3779b1u;
-    k->mask_bits(z, words, n, o->bits);
+    ck_assert(k->copy_lane_max(z, n, o->bits, o->masked_lanes));
+    ck_assert_mem_eq(o->bits, z, n * sizeof *z);
+    ck_assert_mem_eq(o->masked_lanes, o->lanes, kernels_blocks(n) * KERNELS_LANES * sizeof(float));
+    k->mask_lanes(z, words, n, o->bits, o->masked_lanes);
+    float *lanes = malloc(kernels_blocks(n) * KERNELS_LANES * sizeof *lanes);
+    ck_assert(k->lane_max(o->bits, n, lanes));
+    for (size_t i = 0; i < kernels_blocks(n) * KERNELS_LANES; i++)
+        ck_assert(o->masked_lanes[i] == lanes[i]);
+    free(lanes);
     for (size_t i = 0; i < n; i++)
         ck_assert(o->bits[i] == (words[i / 32] >> i % 32 & 1 ? z[i] : -INFINITY));
 }
@@ -133,6 +142,7 @@ static void setup(void)
     for (int i = 0; i < 2; i++) {
         outcomes[i].lanes = malloc(kernels_blocks(LONGEST) * KERNELS_LANES * sizeof(float));
         outcomes[i].bits = malloc(LONGEST * sizeof(float));
+        outcomes[i].masked_lanes = malloc(kernels_blocks(LONGEST) * KERNELS_LANES * sizeof(float));
         outcomes[i].w = malloc(LONGEST * sizeof(float));
         outcomes[i].ids = malloc(3 * LONGEST * sizeof(int));
     }

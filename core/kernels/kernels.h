@@ -70,6 +70,9 @@ struct kernels {
      */
     bool (*lane_max)(const float *z, size_t n, float *lanes);
 
+    /* The same, and copy[n] = z[n]. */
+    bool (*copy_lane_max)(const float *z, size_t n, float *copy, float *lanes);
+
     /* w[n] = weight(z[n]).  Relative error <= 1.2e-7 * (1 + |y|). */
     void (*weights)(const float *z, size_t n, struct weight_scale scale, float *w);
 
@@ -79,11 +82,15 @@ struct kernels {
     /* The same sum beside those of w y and w^2, in the shape of a row's sum each. */
     struct kernels_moments (*moments)(const float *z, size_t n, struct weight_scale scale);
 
+    /* The same without that of w y, which is 0 then. */
+    struct kernels_moments (*squares)(const float *z, size_t n, struct weight_scale scale);
+
     /* Sums of d and d^2, in that shape; infinite where a square leaves float32. */
     struct kernels_spread (*spread)(const float *z, size_t n, float center);
 
-    /* out[n] = z[n] where bit i % 32 of words[i / 32] is set, else -INFINITY. */
-    void (*mask_bits)(const float *z, const uint32_t *words, size_t n, float *out);
+    /* out[n] = z[n], no NaN, where bit i % 32 of words[i / 32] is set, else -INFINITY; lanes as lane_max().
+     */
+    void (*mask_lanes)(const float *z, const uint32_t *words, size_t n, float *out, float *lanes);
 
     /* How many z[n] are >= cut; their w summed in *mass when w is not NULL. */
     size_t (*count_above)(const float *z, const float *w, size_t n, float cut, double *mass);

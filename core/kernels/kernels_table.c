@@ -125,7 +125,7 @@ static bool block_lane_max(const float *z, size_t n, float *restrict lanes)
  * The same for a whole block; a NaN may turn up in any sum, so all lanes share two.  By intrinsics, since gcc
  * reads every token twice in the loop above, for the maximum and for the sum, and keeps the lanes in memory.
  */
-static bool whole_block_lane_max(const float *z, float *restrict lanes)
+static inline bool whole_block_lanes(const float *z, float *copy, float *restrict lanes)
 {
     float sum[LANES] = {0};
     vector best[VECTORS], s[SUMS] = {vector_all(0.0f), vector_all(0.0f)};
@@ -137,6 +137,13 @@ static bool whole_block_lane_max(const float *z, float *restrict lanes)
             vector a = vector_load(first), b = vector_load(first + LANES);
             vector c = vector_load(first + 2 * LANES), d = vector_load(first + 3 * LANES);
             __asm__("" : "+v"(a), "+v"(b), "+v"(c), "+v"(d)); /* in registers: read once */
+            if (copy != NULL) {
+                float *to = copy + (first - z);
+                vector_store(to, a);
+                vector_store(to + LANES, b);
+                vector_store(to + 2 * LANES, c);
+                vector_store(to + 3 * LANES, d);
+            }
             best[v] = vector_max(vector_max(vector_max(a, b), vector_max(c, d)), best[v]);
             s[v % SUMS] = vector_add(s[v % SUMS], vector_add(vector_add(a, b), vector_add(c, d)));
         }
@@ -145,8 +152,10 @@ static bool whole_block_lane_max(const float *z, float *restrict lanes)
     return close_lanes((const float *)best, sum, z, BLOCK, lanes);
 }
 #else
-static bool whole_block_lane_max(const float *z, float *restrict lanes)
+static inline bool whole_block_lanes(const float *z, float *copy, float *restrict lanes)
 {
+    if (copy != NULL)
+        memcpy(copy, z, BLOCK * sizeof *z);
     return block_lane_max(z, BLOCK, lanes);
 }
 #endif
@@ -156,9 +165,21 @@ static bool lane_max(const float *z, size_t n, float *lanes)
     bool clean = true;
     size_t i = 0;
     for (; i + BLOCK <= n; i += BLOCK, lanes += LANES)
-        clean &= whole_block_lane_max(z + i, lanes);
+        clean &= whole_block_lanes(z + i, NULL, lanes);
     if (i < n)
         clean &= block_lane_max(z + i, n - i, lanes);
+    return clean;
+}
+
+static bool copy_lane_max(const float *z, size_t n, float *copy, float *lanes)
+{
+    bool clean = true;
+    size_t i = 0;
+    for (; i + BLOCK <= n; i += BLOCK, lanes += LANES)
+        clean &= whole_block_lanes(z + i, copy + i, lanes);
+    if (i < n)
+        clean &= block_lane_max(z + i, n - i, lanes);
+    memcpy(copy + i, z + i, (n - i) * sizeof *z);
     return clean;
 }
 
@@ -246,86 +267,175 @@ static double sum_weights(const float *z, size_t n, struct weight_scale scale, d
     return total;
 }
 
-/* w y, where a weight of 0 has an exponent that may be infinite. */
-static inline float weighted(float w, float y)
+/* 0 for the exponent of a weight of 0, which may be infinite, so that their product is 0. */
+static inline float finite_exponent(float y)
 {
-    return w > 0.0f ? w * y : 0.0f;
+    return bits_to_float(bits_of_float(y) & -(uint32_t)(y >= -126.0f));
 }
 
-static void block_moments(const float *z, size_t n, struct weight_scale scale, struct kernels_moments *sums)
+/* with_log: the sum of w y is asked for, too. */
+static inline void block_moments(const float *z, size_t n, struct weight_scale scale, bool with_log,
+                                 struct kernels_moments *sums)
 {
     float pad[GROUP], sum_w[LANES] = {0}, sum_wy[LANES] = {0}, sum_ww[LANES] = {0};
     for (size_t i = 0; i < n; i += GROUP) {
         const float *g = whole_group(z + i, n - i, -INFINITY, pad);
         for (size_t l = 0; l < LANES; l++) {
-            float w[GROUP_ROWS], wy[GROUP_ROWS];
-            for (size_t r = 0; r < GROUP_ROWS; r++) {
-                float y = exponent(g[r * LANES + l], scale);
-                w[r] = power_of_two(y);
-                wy[r] = weighted(w[r], y);
-            }
-            sum_w[l] += (w[0] + w[1]) + (w[2] + w[3]);
-            sum_wy[l] += (wy[0] + wy[1]) + (wy[2] + wy[3]);
-            sum_ww[l] += (w[0] * w[0] + w[1] * w[1]) + (w[2] * w[2] + w[3] * w[3]);
+            float ya = exponent(g[l], scale), yb = exponent(g[LANES + l], scale);
+            float yc = exponent(g[2 * LANES + l], scale), yd = exponent(g[3 * LANES + l], scale);
+            float a = power_of_two(ya), b = power_of_two(yb), c = power_of_two(yc), d = power_of_two(yd);
+            sum_w[l] += (a + b) + (c + d);
+            sum_ww[l] += (a * a + b * b) + (c * c + d * d);
+            if (with_log)
+                sum_wy[l] += (a * finite_exponent(ya) + b * finite_exponent(yb)) +
+                             (c * finite_exponent(yc) + d * finite_exponent(yd));
         }
     }
     sums->w += add_lanes(sum_w);
-    sums->wy += add_lanes(sum_wy);
     sums->ww += add_lanes(sum_ww);
+    if (with_log)
+        sums->wy += add_lanes(sum_wy);
 }
 
 static struct kernels_moments moments(const float *z, size_t n, struct weight_scale scale)
 {
     struct kernels_moments sums = {0};
     for (size_t i = 0; i < n; i += BLOCK)
-        block_moments(z + i, smaller_size(BLOCK, n - i), scale, &sums);
+        block_moments(z + i, smaller_size(BLOCK, n - i), scale, true, &sums);
     return sums;
 }
 
-static void block_spread(const float *z, size_t n, float center, struct kernels_spread *sums)
+static struct kernels_moments squares(const float *z, size_t n, struct weight_scale scale)
 {
-    float pad[GROUP], sum[LANES] = {0}, squares[LANES] = {0};
-    int32_t count[LANES] = {0}, counted = 0;
+    struct kernels_moments sums = {0};
+    for (size_t i = 0; i < n; i += BLOCK)
+        block_moments(z + i, smaller_size(BLOCK, n - i), scale, false, &sums);
+    return sums;
+}
+
+/* d of each token, or 0 where it is masked. */
+static inline float distance_to(float z, float center)
+{
+    return bits_to_float(bits_of_float(z - center) & -(uint32_t)(z > -INFINITY));
+}
+
+static size_t count_finite(const float *z, size_t n)
+{
+    int32_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += z[i] > -INFINITY;
+    return (size_t)count;
+}
+
+/* The sums of a block in which tokens may be masked, or not: then they are infinite where one is. */
+static inline void block_spread(const float *z, size_t n, float center, bool masked,
+                                struct kernels_spread *out)
+{
+    float pad[GROUP], sum[LANES] = {0}, squares_of[LANES] = {0};
     for (size_t i = 0; i < n; i += GROUP) {
-        const float *g = whole_group(z + i, n - i, -INFINITY, pad);
+        const float *g = whole_group(z + i, n - i, center, pad);
         for (size_t l = 0; l < LANES; l++) {
-            float d[GROUP_ROWS];
-            for (size_t r = 0; r < GROUP_ROWS; r++) {
-                float x = g[r * LANES + l];
-                bool finite = x > -INFINITY;
-                d[r] = finite ? x - center : 0.0f;
-                count[l] += finite;
-            }
-            sum[l] += (d[0] + d[1]) + (d[2] + d[3]);
-            squares[l] += (d[0] * d[0] + d[1] * d[1]) + (d[2] * d[2] + d[3] * d[3]);
+            float a = masked ? distance_to(g[l], center) : g[l] - center;
+            float b = masked ? distance_to(g[LANES + l], center) : g[LANES + l] - center;
+            float c = masked ? distance_to(g[2 * LANES + l], center) : g[2 * LANES + l] - center;
+            float d = masked ? distance_to(g[3 * LANES + l], center) : g[3 * LANES + l] - center;
+            sum[l] += (a + b) + (c + d);
+            squares_of[l] += (a * a + b * b) + (c * c + d * d);
         }
     }
-    for (size_t l = 0; l < LANES; l++)
-        counted += count[l];
-    sums->count += (size_t)counted;
-    sums->d += add_lanes(sum);
-    sums->dd += add_lanes(squares);
+    *out = (struct kernels_spread){masked ? count_finite(z, n) : n, add_lanes(sum), add_lanes(squares_of)};
 }
+
+#if defined(__AVX2__)
+/* The same for a whole block of which no token is masked, lane by lane with the sums in registers. */
+static void whole_block_spread(const float *z, float center, struct kernels_spread *out)
+{
+    float sum[LANES], squares_of[LANES];
+    vector at = vector_all(center);
+    for (size_t v = 0; v < LANES; v += VECTOR_TOKENS) {
+        vector s = vector_all(0.0f), q = s;
+        for (const float *g = z + v; g < z + BLOCK; g += GROUP) {
+            vector a = vector_sub(vector_load(g), at), b = vector_sub(vector_load(g + LANES), at);
+            vector c = vector_sub(vector_load(g + 2 * LANES), at),
+                   d = vector_sub(vector_load(g + 3 * LANES), at);
+            s = vector_add(s, vector_add(vector_add(a, b), vector_add(c, d)));
+            vector ab = vector_add(vector_mul(a, a), vector_mul(b, b));
+            q = vector_add(q, vector_add(ab, vector_add(vector_mul(c, c), vector_mul(d, d))));
+        }
+        vector_store(sum + v, s);
+        vector_store(squares_of + v, q);
+    }
+    *out = (struct kernels_spread){BLOCK, add_lanes(sum), add_lanes(squares_of)};
+}
+#else
+static void whole_block_spread(const float *z, float center, struct kernels_spread *out)
+{
+    block_spread(z, BLOCK, center, false, out);
+}
+#endif
 
 static struct kernels_spread spread(const float *z, size_t n, float center)
 {
-    struct kernels_spread sums = {0};
-    for (size_t i = 0; i < n; i += BLOCK)
-        block_spread(z + i, smaller_size(BLOCK, n - i), center, &sums);
+    struct kernels_spread sums = {0}, block;
+    for (size_t i = 0; i < n; i += BLOCK) {
+        size_t in_block = smaller_size(BLOCK, n - i);
+        if (in_block == BLOCK)
+            whole_block_spread(z + i, center, &block);
+        else
+            block_spread(z + i, in_block, center, false, &block);
+        if (!(block.d > (double)-INFINITY))
+            block_spread(z + i, in_block, center, true, &block);
+        sums.count += block.count;
+        sums.d += block.d;
+        sums.dd += block.dd;
+    }
     return sums;
 }
 
-static void mask_bits(const float *z, const uint32_t *words, size_t n, float *out)
+/* `size` tokens, of which one word or two hold the bits, a whole number of vectors. */
+#if defined(__AVX2__)
+static inline void mask_row(const float *z, uint64_t bits, float *out, float *best)
 {
-    const uint32_t MASKED = 0xff800000u; /* -INFINITY */
-    size_t whole = n / 32;
-    for (size_t w = 0; w < whole; w++, z += 32, out += 32)
-        for (unsigned b = 0; b < 32; b++) {
-            uint32_t keep = 0u - (words[w] >> b & 1);
-            out[b] = bits_to_float((bits_of_float(z[b]) & keep) | (MASKED & ~keep));
+    for (size_t v = 0; v < VECTORS; v++) {
+        size_t first = v * VECTOR_TOKENS;
+        vector x = vector_masked(vector_load(z + first), (unsigned)(bits >> first));
+        vector_store(out + first, x);
+        vector_store(best + first, vector_max(x, vector_load(best + first)));
+    }
+}
+#else
+static inline void mask_row(const float *z, uint64_t bits, float *out, float *best)
+{
+    for (size_t l = 0; l < LANES; l++) {
+        out[l] = bits >> l & 1 ? z[l] : -INFINITY;
+        best[l] = larger(out[l], best[l]);
+    }
+}
+#endif
+
+/* The bits of up to 64 tokens. */
+static uint64_t bits_at(const uint32_t *words, size_t n)
+{
+    return n > 32 ? words[0] | (uint64_t)words[1] << 32 : words[0];
+}
+
+static void mask_lanes(const float *z, const uint32_t *words, size_t n, float *out, float *lanes)
+{
+    float best[LANES], end[LANES];
+    for (size_t i = 0; i < n; i += BLOCK, lanes += LANES) {
+        size_t stop = smaller_size(i + BLOCK, n), j = i;
+        for (size_t l = 0; l < LANES; l++)
+            best[l] = -INFINITY;
+        for (; j + LANES <= stop; j += LANES)
+            mask_row(z + j, bits_at(words + j / 32, LANES), out + j, best);
+        if (j < stop) {
+            for (size_t l = 0; l < LANES; l++)
+                end[l] = j + l < stop ? z[j + l] : -INFINITY;
+            mask_row(end, bits_at(words + j / 32, stop - j), end, best);
+            memcpy(out + j, end, (stop - j) * sizeof *out);
         }
-    for (unsigned b = 0; b < n % 32; b++)
-        out[b] = words[whole] >> b & 1 ? z[b] : -INFINITY;
+        memcpy(lanes, best, sizeof best);
+    }
 }
 
 static size_t count_only(const float *z, size_t n, float cut)
@@ -493,11 +603,13 @@ const struct kernels KERNELS_TABLE = {
     .supported = supported,
     .max = max,
     .lane_max = lane_max,
+    .copy_lane_max = copy_lane_max,
     .weights = weights,
     .sum_weights = sum_weights,
     .moments = moments,
+    .squares = squares,
     .spread = spread,
-    .mask_bits = mask_bits,
+    .mask_lanes = mask_lanes,
     .count_above = count_above,
     .find_between = find_between,
     .widen_f16 = widen_f16,

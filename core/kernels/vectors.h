@@ -1,6 +1,7 @@
 #ifndef CORE_VECTORS_H
 #define CORE_VECTORS_H
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,19 +14,37 @@
 
 #if defined(__AVX512F__)
 typedef __m512 vector;
-#define vector_all  _mm512_set1_ps
-#define vector_load _mm512_loadu_ps
-#define vector_max  _mm512_max_ps /* a > b ? a : b, also where one is NaN or both are zeros */
-#define vector_add  _mm512_add_ps
+#define vector_all   _mm512_set1_ps
+#define vector_load  _mm512_loadu_ps
+#define vector_max   _mm512_max_ps /* a > b ? a : b, also where one is NaN or both are zeros */
+#define vector_add   _mm512_add_ps
+#define vector_sub   _mm512_sub_ps
+#define vector_mul   _mm512_mul_ps
+#define vector_store _mm512_storeu_ps
 #else
 typedef __m256 vector;
-#define vector_all  _mm256_set1_ps
-#define vector_load _mm256_loadu_ps
-#define vector_max  _mm256_max_ps
-#define vector_add  _mm256_add_ps
+#define vector_all   _mm256_set1_ps
+#define vector_load  _mm256_loadu_ps
+#define vector_max   _mm256_max_ps
+#define vector_add   _mm256_add_ps
+#define vector_sub   _mm256_sub_ps
+#define vector_mul   _mm256_mul_ps
+#define vector_store _mm256_storeu_ps
 #endif
 
 #define VECTOR_TOKENS (sizeof(vector) / sizeof(float))
+
+/* x, and -INFINITY where the token's bit is 0. */
+static inline vector vector_masked(vector x, unsigned bits)
+{
+#if defined(__AVX512F__)
+    return _mm512_mask_mov_ps(vector_all(-INFINITY), (__mmask16)bits, x);
+#else
+    const __m256i of_token = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    __m256i set = _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int)bits), of_token), of_token);
+    return _mm256_blendv_ps(vector_all(-INFINITY), x, _mm256_castsi256_ps(set));
+#endif
+}
 
 /* A bit for each token of z[VECTOR_TOKENS]: low <= z < high. */
 static inline unsigned vector_between(const float *z, float low, float high)

@@ -82,12 +82,21 @@ static void keep_to(struct support *s, struct cut cut, struct reach reach, const
     support_keep(s, reach.positions, count);
 }
 
+/* At most so many tokens are in the lanes that reach the cut. */
+static size_t bound_reaching(const struct support *s, float cut, const struct tools *t)
+{
+    size_t lanes = kernels_blocks(s->n) * KERNELS_LANES;
+    return t->kernels->count_above(s->lanes, NULL, lanes, cut, NULL) * (KERNELS_BLOCK / KERNELS_LANES);
+}
+
 void select_above(struct support *s, float cut, const struct kernels *kernels, struct arena *scratch)
 {
     struct tools t = {kernels, scratch};
     size_t mark = arena_mark(scratch);
     support_lanes(s, kernels);
     struct reach reach = {lend(&t, s->n, sizeof *reach.positions), 0};
+    if (!is_large(s, bound_reaching(s, cut, &t)))
+        reach.count = rank_collect(kernels, s->z, s->lanes, s->n, cut, reach.positions);
     keep_to(s, (struct cut){cut, INT32_MAX}, reach, &t);
     arena_release(scratch, mark);
 }

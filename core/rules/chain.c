@@ -71,6 +71,14 @@ bool chain_runs(const struct chain *chain, enum rule_id rule)
     return memchr(chain->rules, (int)rule, chain->num_rules) != NULL;
 }
 
+bool chain_sets_tokens(const struct chain *chain)
+{
+    for (size_t i = 0; i < chain->num_rules; i++)
+        if (rules[chain->rules[i]]->sets_tokens)
+            return true;
+    return false;
+}
+
 size_t chain_scratch_bytes(const struct sample_request *request)
 {
     size_t n = request->vocab_size, most = 0, kept = 0;

@@ -19,6 +19,9 @@ bool chain_runs(const struct chain *chain, enum rule_id rule);
 /* Whether the row takes the largest logit and draws nothing. */
 bool chain_is_greedy(const struct sample_request *request, size_t row);
 
+/* Whether rules of the request set single tokens of most rows. */
+bool chain_sets_tokens(const struct chain *chain);
+
 /* What chain_run() borrows, at most. */
 size_t chain_scratch_bytes(const struct sample_request *request);
 

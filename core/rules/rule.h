@@ -45,6 +45,7 @@ struct rule {
     const struct rule_param *params; /* [num_params] */
     size_t num_params;
     const char *source; /* paper or program */
+    bool sets_tokens;   /* by their ids, so that a row is copied before */
 
     /* Whether the values of this row ask for it. */
     bool (*is_on)(const struct sample_request *request, size_t row);

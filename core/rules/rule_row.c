@@ -27,14 +27,6 @@ void *rule_row_lend(struct rule_row *r, size_t count, size_t size)
     return lent;
 }
 
-float rule_row_float(double x)
-{
-    float nearest = (float)x;
-    if (isfinite(nearest) || !isfinite(x))
-        return nearest;
-    return x > 0 ? FLT_MAX : -FLT_MAX;
-}
-
 /* ---- single tokens ---- */
 
 ptrdiff_t rule_row_find(const struct rule_row *r, int32_t token_id)
@@ -66,16 +58,22 @@ static float largest_of_lane(const float *z, size_t n, size_t position)
     return largest;
 }
 
+struct rule_tokens rule_row_open(struct rule_row *r)
+{
+    float *lanes = own_lanes(r);
+    return (struct rule_tokens){support_own(&r->support), lanes, &r->support};
+}
+
+void rule_tokens_lower(struct rule_tokens *t, size_t position)
+{
+    t->lanes[position / KERNELS_BLOCK * KERNELS_LANES + position % KERNELS_LANES] =
+        largest_of_lane(t->z, t->support->n, position);
+}
+
 void rule_row_set(struct rule_row *r, size_t position, double logit)
 {
-    float *lanes = own_lanes(r), *z = support_own(&r->support);
-    float *lane = &lanes[position / KERNELS_BLOCK * KERNELS_LANES + position % KERNELS_LANES];
-    float old = z[position], now = rule_row_float(logit);
-    z[position] = now;
-    if (now >= *lane)
-        *lane = now;
-    else if (old == *lane)
-        *lane = largest_of_lane(z, r->support.n, position);
+    struct rule_tokens tokens = rule_row_open(r);
+    rule_tokens_set(&tokens, position, logit);
 }
 
 void rule_row_mask(struct rule_row *r, int32_t token_id)
@@ -105,47 +103,42 @@ void rule_row_settle(struct rule_row *r)
     r->temperature = 1.0;
 }
 
+/* Word w of the bits of n tokens, those behind the last one left out. */
+static uint32_t word_of(const uint32_t *words, size_t n, size_t w)
+{
+    return n - 32 * w >= 32 ? words[w] : words[w] & ((UINT32_C(1) << (n - 32 * w)) - 1);
+}
+
 /* Positions of bits that are set, ascending. */
 static size_t positions_of_bits(const uint32_t *words, size_t n, int32_t *positions)
 {
     size_t count = 0;
     for (size_t w = 0; w < (n + 31) / 32; w++)
-        for (uint32_t left = words[w]; left != 0; left &= left - 1)
+        for (uint32_t left = word_of(words, n, w); left != 0; left &= left - 1)
             positions[count++] = (int32_t)(w * 32 + (size_t)__builtin_ctz(left));
     return count;
 }
 
-static size_t count_bits(const uint32_t *words, size_t n)
+/* How many are set, or at least `most`. */
+static size_t count_bits(const uint32_t *words, size_t n, size_t most)
 {
     size_t count = 0;
-    for (size_t w = 0; w < (n + 31) / 32; w++)
-        count += (size_t)__builtin_popcount(words[w]);
+    for (size_t w = 0; w < (n + 31) / 32 && count < most; w++)
+        count += (size_t)__builtin_popcount(word_of(words, n, w));
     return count;
-}
-
-/* A block's logits are masked, and its lanes found while it is at hand. */
-static void mask_blocks(struct rule_row *r, const uint32_t *words)
-{
-    struct support *s = &r->support;
-    float *z = s->room->z, *lanes = s->room->lanes;
-    for (size_t i = 0; i < s->n; i += KERNELS_BLOCK, lanes += KERNELS_LANES) {
-        size_t n = s->n - i < KERNELS_BLOCK ? s->n - i : KERNELS_BLOCK;
-        r->kernels->mask_bits(s->z + i, words + i / 32, n, z + i);
-        r->kernels->lane_max(z + i, n, lanes);
-    }
-    s->z = z;
-    s->lanes = s->room->lanes;
 }
 
 void rule_row_keep_bits(struct rule_row *r, const uint32_t *words)
 {
     struct support *s = &r->support;
-    size_t count = count_bits(words, s->n);
-    if (count > 0 && count < s->n / 16) {
+    size_t few = s->n / 16, count = count_bits(words, s->n, few);
+    if (count > 0 && count < few) {
         int32_t *positions = rule_row_lend(r, count, sizeof *positions);
         support_keep(s, positions, positions_of_bits(words, s->n, positions));
     } else {
-        mask_blocks(r, words);
+        r->kernels->mask_lanes(s->z, words, s->n, s->room->z, s->room->lanes);
+        s->z = s->room->z;
+        s->lanes = s->room->lanes;
     }
     rule_row_refresh(r);
 }
@@ -188,10 +181,8 @@ struct rule_moments rule_row_moments(const struct rule_row *r)
     const double LN_2 = 0x1.62e42fefa39efp-1;
     struct kernels_moments sums = r->kernels->moments(r->support.z, r->support.n, rule_row_scale(r));
     double mean_log = sums.wy / sums.w * LN_2;
-    return (struct rule_moments){.total = sums.w,
-                                 .mean_log = mean_log,
-                                 .entropy = exact_log(sums.w) - mean_log,
-                                 .sum_of_squares = sums.ww / (sums.w * sums.w)};
+    return (struct rule_moments){
+        .total = sums.w, .mean_log = mean_log, .entropy = exact_log(sums.w) - mean_log};
 }
 
 /* ---- cuts ---- */

@@ -6,6 +6,9 @@
 #include "core/row/support.h"
 #include "core/rules/rule.h"
 
+#include <float.h>
+#include <math.h>
+
 /*
  * One row while rules are applied to it: what is left, and the temperature of its weights.
  *
@@ -27,6 +30,15 @@ struct rule_row {
     double before_temperature; /* and what they are divided by */
 };
 
+/* A float32 for a number: the nearest, but that of a finite one is finite. */
+static inline float rule_row_float(double x)
+{
+    float nearest = (float)x;
+    if (isfinite(nearest) || !isfinite(x))
+        return nearest;
+    return x > 0 ? FLT_MAX : -FLT_MAX;
+}
+
 /* Values of this row. */
 double rule_row_number(const struct rule_row *r, enum rule_slot slot);
 struct id_list rule_row_ids(const struct rule_row *r, enum rule_slot slot);
@@ -45,6 +57,31 @@ ptrdiff_t rule_row_find(const struct rule_row *r, int32_t token_id);
  */
 void rule_row_set(struct rule_row *r, size_t position, double logit);
 void rule_row_refresh(struct rule_row *r);
+
+/* The same for many tokens: what rule_row_set() writes to, opened once. */
+struct rule_tokens {
+    float *z, *lanes;
+    const struct support *support;
+};
+struct rule_tokens rule_row_open(struct rule_row *r);
+void rule_tokens_lower(struct rule_tokens *t, size_t position); /* of a lane, whose largest logit fell */
+
+static inline ptrdiff_t rule_tokens_find(const struct rule_tokens *t, int32_t token_id)
+{
+    size_t at = t->support->ids == NULL ? (size_t)token_id : support_find(t->support, token_id);
+    return at < t->support->n && t->z[at] > -INFINITY ? (ptrdiff_t)at : -1;
+}
+
+static inline void rule_tokens_set(struct rule_tokens *t, size_t position, double logit)
+{
+    float *lane = &t->lanes[position / KERNELS_BLOCK * KERNELS_LANES + position % KERNELS_LANES];
+    float old = t->z[position], now = rule_row_float(logit);
+    t->z[position] = now;
+    if (now >= *lane)
+        *lane = now;
+    else if (old == *lane)
+        rule_tokens_lower(t, position);
+}
 
 /* Mask a token id, if it is left. */
 void rule_row_mask(struct rule_row *r, int32_t token_id);
@@ -70,9 +107,9 @@ size_t rule_row_count(const struct rule_row *r);
 /* The sum of the weights exp((z - max) / temperature). */
 double rule_row_total(struct rule_row *r);
 
-/* That sum; the mean of ln weight, and the entropy, both by p and in nats; the sum of p^2. */
+/* That sum; the mean of ln weight, and the entropy, both by p and in nats. */
 struct rule_moments {
-    double total, mean_log, entropy, sum_of_squares;
+    double total, mean_log, entropy;
 };
 struct rule_moments rule_row_moments(const struct rule_row *r);
 
@@ -93,8 +130,5 @@ size_t rule_row_likeliest(struct rule_row *r, size_t most, int32_t **positions);
 
 /* Keep these positions, 1 <= count, in any order, the likeliest among them. */
 void rule_row_keep_positions(struct rule_row *r, const int32_t *positions, size_t count);
-
-/* A float32 for a number: the nearest, but that of a finite one is finite. */
-float rule_row_float(double x);
 
 #endif

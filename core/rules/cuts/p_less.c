@@ -12,8 +12,8 @@ static bool is_on(const struct sample_request *request, size_t row)
 
 static void apply(struct rule_row *r)
 {
-    struct rule_moments m = rule_row_moments(r);
-    rule_row_keep_weight(r, m.sum_of_squares * m.total);
+    struct kernels_moments sums = r->kernels->squares(r->support.z, r->support.n, rule_row_scale(r));
+    rule_row_keep_weight(r, sums.ww / sums.w); /* of sum p^2 = sum w^2 / (sum w)^2 */
 }
 
 const struct rule rule_p_less = {

@@ -8,7 +8,7 @@ static const struct rule_param params[] = {
      "keep z >= max - top_n_sigma standard deviations; 0 keeps all"},
 };
 
-#define SAMPLED 256  /* tokens */
+#define SAMPLED 64   /* tokens */
 #define FEW     2048 /* tokens: below, float64 costs nothing */
 
 /* Near the mean, so that squares lose nothing to it. */

@@ -38,6 +38,7 @@ const struct rule rule_bad_words = {
     .name = "bad_words",
     .place = PLACE_MASK,
     RULE_PARAMS(params),
+    .sets_tokens = true,
     .is_on = is_on,
     .apply = apply,
 };

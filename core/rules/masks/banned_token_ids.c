@@ -24,6 +24,7 @@ const struct rule rule_banned_token_ids = {
     .name = "banned_token_ids",
     .place = PLACE_MASK,
     RULE_PARAMS(params),
+    .sets_tokens = true,
     .is_on = is_on,
     .apply = apply,
 };

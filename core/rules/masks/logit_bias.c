@@ -22,11 +22,13 @@ static void apply(struct rule_row *r)
     struct id_list list = rule_row_ids(r, SLOT_logit_bias);
     double limit = rule_engine(r->request)->bias_limit;
     rule_row_settle(r);
+    struct rule_tokens tokens = rule_row_open(r);
     for (size_t i = 0; i < list.n; i++) {
-        ptrdiff_t at = rule_row_find(r, list.ids[i]);
+        ptrdiff_t at = rule_tokens_find(&tokens, list.ids[i]);
         double bias = list.biases[i];
         if (at >= 0)
-            rule_row_set(r, (size_t)at, bias == -INFINITY ? bias : r->support.z[at] + clamp(bias, limit));
+            rule_tokens_set(&tokens, (size_t)at,
+                            bias == -INFINITY ? bias : tokens.z[at] + clamp(bias, limit));
     }
     rule_row_refresh(r);
 }
@@ -36,6 +38,7 @@ const struct rule rule_logit_bias = {
     .place = PLACE_MASK,
     RULE_PARAMS(params),
     .source = "OpenAI, API reference, 2021",
+    .sets_tokens = true,
     .is_on = is_on,
     .apply = apply,
 };

@@ -28,6 +28,7 @@ const struct rule rule_min_tokens = {
     .name = "min_tokens",
     .place = PLACE_MASK,
     RULE_PARAMS(params),
+    .sets_tokens = true,
     .is_on = is_on,
     .apply = apply,
 };

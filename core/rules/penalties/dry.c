@@ -131,6 +131,7 @@ const struct rule rule_dry = {
     .place = PLACE_LOGITS,
     RULE_PARAMS(params),
     .source = "p-e-w, DRY: a modern repetition penalty, 2024",
+    .sets_tokens = true,
     .is_on = is_on,
     .apply = apply,
     .scratch_bytes = scratch_bytes,

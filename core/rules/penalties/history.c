@@ -50,11 +50,7 @@ void history_count(struct rule_row *r)
     size_t generated = history_generated(r->request, r->index).n;
     size_t first = window.n > generated ? window.n - generated : 0;
     r->counts = id_map_create(window.n, r->scratch);
-    for (size_t i = 0; i < window.n; i++) {
-        struct id_entry *entry = id_map_put(r->counts, window.ids[i]);
-        entry->count++;
-        entry->generated += i >= first;
-    }
+    id_map_count(r->counts, window.ids, window.n, first);
 }
 
 const struct id_map *history_counts(const struct rule_row *r)

@@ -3,11 +3,11 @@
 #include <assert.h>
 #include <string.h>
 
-/* At most half of the slots are taken. */
+/* At most a quarter of the slots is taken. */
 static unsigned bits_for(size_t n)
 {
     unsigned bits = 4;
-    while (((size_t)1 << bits) < 2 * n)
+    while (((size_t)1 << bits) < 4 * n)
         bits++;
     return bits;
 }
@@ -28,11 +28,12 @@ struct id_map *id_map_create(size_t n, struct arena *scratch)
                            .bits = bits};
     assert(map->entries != NULL && map->slots != NULL);
     memset(map->slots, 0, sizeof *map->slots << bits);
+    memset(map->entries, 0, n * sizeof *map->entries);
     return map;
 }
 
 /* The slot of an id, or the free one where it belongs.  Fibonacci hashing: Knuth, TAOCP 3, 6.4. */
-static uint32_t *slot_of(const struct id_map *map, int32_t id)
+static inline uint32_t *slot_of(const struct id_map *map, int32_t id)
 {
     size_t at = (uint32_t)id * UINT32_C(0x9e3779b1) >> (32 - map->bits);
     while (map->slots[at] != 0 && map->entries[map->slots[at] - 1].id != id)
@@ -40,14 +41,29 @@ static uint32_t *slot_of(const struct id_map *map, int32_t id)
     return &map->slots[at];
 }
 
-struct id_entry *id_map_put(struct id_map *map, int32_t id)
+/* Whether an id is new is as good as random, so nothing here branches on it. */
+static inline struct id_entry *put(struct id_map *map, int32_t id)
 {
     uint32_t *slot = slot_of(map, id);
-    if (*slot == 0) {
-        map->entries[map->count] = (struct id_entry){.id = id};
-        *slot = (uint32_t)++map->count;
+    size_t is_new = *slot == 0, at = is_new ? map->count : *slot - 1;
+    *slot = (uint32_t)at + 1;
+    map->count += is_new;
+    map->entries[at].id = id;
+    return &map->entries[at];
+}
+
+struct id_entry *id_map_put(struct id_map *map, int32_t id)
+{
+    return put(map, id);
+}
+
+void id_map_count(struct id_map *map, const int32_t *ids, size_t n, size_t generated)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct id_entry *entry = put(map, ids[i]);
+        entry->count++;
+        entry->generated += i >= generated;
     }
-    return &map->entries[*slot - 1];
 }
 
 const struct id_entry *id_map_find(const struct id_map *map, int32_t id)

@@ -14,7 +14,7 @@ struct id_entry {
 
 /* Distinct token ids in the order in which they came, found by hashing. */
 struct id_map {
-    struct id_entry *entries; /* [count] */
+    struct id_entry *entries; /* [count], and zeros behind them */
     size_t count;
     uint32_t *slots; /* [1 << bits] 1 + an entry's place, or 0 */
     unsigned bits;
@@ -26,6 +26,9 @@ size_t id_map_bytes(size_t n);
 
 /* The entry of an id, a new one with nothing counted where there was none. */
 struct id_entry *id_map_put(struct id_map *map, int32_t id);
+
+/* Count ids [n], of which those from `generated` on were generated. */
+void id_map_count(struct id_map *map, const int32_t *ids, size_t n, size_t generated);
 
 /* NULL where there is none. */
 const struct id_entry *id_map_find(const struct id_map *map, int32_t id);

@@ -37,6 +37,7 @@ const struct rule rule_no_repeat_ngram = {
     RULE_PARAMS(params),
     .source = "Paulus, Xiong, Socher, A deep reinforced model for abstractive summarization, 2017, "
               "arXiv:1705.04304",
+    .sets_tokens = true,
     .is_on = is_on,
     .apply = apply,
     .scratch_bytes = scratch_bytes,

@@ -19,12 +19,13 @@ static void apply(struct rule_row *r)
     double penalty = rule_row_number(r, SLOT_presence_penalty);
     bool all = rule_engine(r->request)->counts_prompt;
     const struct id_map *counts = history_counts(r);
+    struct rule_tokens tokens = rule_row_open(r);
     for (size_t i = 0; i < counts->count; i++) {
         const struct id_entry *seen = &counts->entries[i];
         double count = all ? seen->count : seen->generated;
-        ptrdiff_t at = count > 0 ? rule_row_find(r, seen->id) : -1;
+        ptrdiff_t at = count > 0 ? rule_tokens_find(&tokens, seen->id) : -1;
         if (at >= 0)
-            rule_row_set(r, (size_t)at, r->support.z[at] - penalty);
+            rule_tokens_set(&tokens, (size_t)at, tokens.z[at] - penalty);
     }
     rule_row_refresh(r);
 }
@@ -34,6 +35,7 @@ const struct rule rule_presence_penalty = {
     .place = PLACE_LOGITS,
     RULE_PARAMS(params),
     .source = "OpenAI, API reference, 2021",
+    .sets_tokens = true,
     .is_on = is_on,
     .apply = apply,
     .prepare = history_count,

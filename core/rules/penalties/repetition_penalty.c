@@ -19,13 +19,14 @@ static void apply(struct rule_row *r)
     double penalty = rule_row_number(r, SLOT_repetition_penalty);
     bool generated = rule_engine(r->request)->repeats_generated;
     const struct id_map *counts = history_counts(r);
+    struct rule_tokens tokens = rule_row_open(r);
     for (size_t i = 0; i < counts->count; i++) {
         const struct id_entry *seen = &counts->entries[i];
-        ptrdiff_t at = generated && seen->generated == 0 ? -1 : rule_row_find(r, seen->id);
+        ptrdiff_t at = generated && seen->generated == 0 ? -1 : rule_tokens_find(&tokens, seen->id);
         if (at < 0)
             continue;
-        double z = r->support.z[at];
-        rule_row_set(r, (size_t)at, z > 0 ? z / penalty : z * penalty);
+        double z = tokens.z[at];
+        rule_tokens_set(&tokens, (size_t)at, z > 0 ? z / penalty : z * penalty);
     }
     rule_row_refresh(r);
 }
@@ -35,6 +36,7 @@ const struct rule rule_repetition_penalty = {
     .place = PLACE_LOGITS,
     RULE_PARAMS(params),
     .source = "Keskar et al., CTRL, 2019, arXiv:1909.05858",
+    .sets_tokens = true,
     .is_on = is_on,
     .apply = apply,
     .prepare = history_count,
