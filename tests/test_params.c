@@ -1,4 +1,5 @@
-/* The parameter table, and that docs/api.md shows it as it is. */
+/* The parameter table, and that documents show it and the rules as they are. */
+#include "core/rules/rule.h"
 #include "proto/params/params.h"
 
 #include "tests/support.h"
@@ -13,16 +14,40 @@ static char *read_text(const char *path)
     return text;
 }
 
-START_TEST(api_shows_the_table)
+static const struct {
+    const char *path;
+    void (*print)(FILE *out);
+} tables[] = {{"docs/api.md", params_print}, {"docs/rules.md", params_print_rules}};
+
+START_TEST(documents_show_the_tables)
 {
-    char *table = NULL, *api = read_text("docs/api.md");
+    char *table = NULL, *document = read_text(tables[_i].path);
     size_t length;
     FILE *out = open_memstream(&table, &length);
-    params_print(out);
+    tables[_i].print(out);
     fclose(out);
-    ck_assert_msg(strstr(api, table) != NULL, "docs/api.md must hold this table:\n%s", table);
+    if (strstr(document, table) == NULL) {
+        fputs(table, stderr);
+        ck_abort_msg("%s must hold this table", tables[_i].path);
+    }
     free(table);
-    free(api);
+    free(document);
+}
+END_TEST
+
+/* Each rule has a section with its picture. */
+START_TEST(rules_are_documented)
+{
+    char *document = read_text("docs/rules.md"), section[64], picture[64];
+    for (size_t i = 0; i < NUM_RULES; i++) {
+        if (rules[i]->place == PLACE_NOWHERE)
+            continue;
+        snprintf(section, sizeof section, "\n### %s\n", rules[i]->name);
+        snprintf(picture, sizeof picture, "(rules/%s.svg)", rules[i]->name);
+        ck_assert_msg(strstr(document, section) != NULL && strstr(document, picture) != NULL, "%s",
+                      rules[i]->name);
+    }
+    free(document);
 }
 END_TEST
 
@@ -98,7 +123,8 @@ int main(void)
 {
     Suite *suite = suite_create("params");
     TCase *tcase = tcase_create("table");
-    tcase_add_test(tcase, api_shows_the_table);
+    tcase_add_loop_test(tcase, documents_show_the_tables, 0, sizeof tables / sizeof tables[0]);
+    tcase_add_test(tcase, rules_are_documented);
     tcase_add_test(tcase, names_are_unique);
     tcase_add_loop_test(tcase, a_typo_is_told_the_nearest_name, 0, sizeof typos / sizeof typos[0]);
     tcase_add_test(tcase, a_long_name_is_cut_between_characters);

@@ -303,6 +303,40 @@ void params_print(FILE *out)
     }
 }
 
+static void print_engines(FILE *out, const struct rule *rule)
+{
+    const char *comma = "";
+    for (unsigned e = 0; e < NUM_ENGINES && rule->place != PLACE_MASK; e++) {
+        const struct engine_column *engine = &engine_columns[e];
+        bool has = false;
+        for (size_t i = 0; i < engine->num_order; i++)
+            has |= rules[engine->order[i]] == rule;
+        for (size_t i = 0; i < engine->num_mirostat_order; i++)
+            has |= rules[engine->mirostat_order[i]] == rule;
+        if (!has)
+            continue;
+        fprintf(out, "%s%s", comma, engine_names[e]);
+        comma = ", ";
+    }
+    fputs(rule->place == PLACE_MASK ? "all" : "", out);
+}
+
+void params_print_rules(FILE *out)
+{
+    fprintf(out, "| rule | parameters | engines | source |\n|---|---|---|---|\n");
+    for (size_t i = 0; i < NUM_RULES; i++) {
+        const struct rule *rule = rules[i];
+        if (rule->place == PLACE_NOWHERE)
+            continue;
+        fprintf(out, "| [%s](#%s) | ", rule->name, rule->name);
+        for (size_t p = 0; p < rule->num_params; p++)
+            fprintf(out, "%s`%s`", p == 0 ? "" : ", ", rule->params[p].name);
+        fputs(" | ", out);
+        print_engines(out, rule);
+        fprintf(out, " | %s |\n", rule->source == NULL ? "" : rule->source);
+    }
+}
+
 bool params_takes_list(const struct param *param)
 {
     return param->per_row || param->type == PARAM_WEIGHTS || param->type == PARAM_LOGITS ||

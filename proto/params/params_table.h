@@ -85,4 +85,7 @@ void params_range(const struct param *param, char *text, size_t size);
 /* The table as Markdown: name, what it takes, default, meaning. */
 void params_print(FILE *out);
 
+/* The rules as Markdown, in the reference's order: name, parameters, engines that have it, source. */
+void params_print_rules(FILE *out);
+
 #endif
