@@ -8,17 +8,20 @@
 
 #include "core/base/bits.h"
 #include "core/request.h"
+#include "core/rules/rule.h"
 
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PROBLEM_MAX_ROWS   4
-#define PROBLEM_MAX_STACKS 3
-#define PROBLEM_MAX_COUNT  1024              /* draws and candidates */
-#define PROBLEM_MAX_LOGITS ((size_t)1 << 15) /* in all, but for a large row */
-#define PROBLEM_LARGE      ((size_t)64000)   /* tokens: a threshold falls twice in search of a nucleus */
+#define PROBLEM_MAX_ROWS    4
+#define PROBLEM_MAX_STACKS  3
+#define PROBLEM_MAX_COUNT   1024              /* draws and candidates */
+#define PROBLEM_MAX_LOGITS  ((size_t)1 << 15) /* in all, but for a large row */
+#define PROBLEM_MAX_RULES   6                 /* beside temperature, top_k and top_p */
+#define PROBLEM_MAX_HISTORY 64                /* ids */
+#define PROBLEM_LARGE       ((size_t)64000)   /* tokens: a threshold falls twice in search of a nucleus */
 
 struct problem_input {
     const uint8_t *at, *end;
@@ -31,6 +34,10 @@ struct problem {
     int32_t *candidate_ids;
     float *wide; /* the logits in float32 */
     float mix[PROBLEM_MAX_STACKS];
+    bool has_rules; /* others than temperature, top_k and top_p */
+    double rules[PROBLEM_MAX_RULES];
+    int32_t history[PROBLEM_MAX_HISTORY];
+    uint32_t history_starts[2];
     double temperature[PROBLEM_MAX_ROWS], top_k[PROBLEM_MAX_ROWS], top_p[PROBLEM_MAX_ROWS];
     uint64_t seed[PROBLEM_MAX_ROWS], offset[PROBLEM_MAX_ROWS];
 };
@@ -113,6 +120,35 @@ static inline void problem_read_columns(struct problem *p, struct problem_input 
         p->seed[i] = problem_take(in, 8);
     for (size_t i = 0; i < (r->offset.per_row ? r->batch_size : 1); i++)
         p->offset[i] = problem_take(in, 8);
+}
+
+static inline double problem_take_in_range(struct problem_input *in, const struct rule_param *param)
+{
+    uint32_t word = (uint32_t)problem_take(in, 3);
+    double x = word % 2 == 0 ? ldexp(word, -(int)(word % 24)) : problem_double_of(word << 8);
+    x = fmin(fmax(x, param->min), param->max);
+    if (param->kind == KIND_WHOLE || param->kind == KIND_SWITCH)
+        x = trunc(x);
+    return param->above_min && x == param->min ? 0.5 : x;
+}
+
+/* A few rules by their numbers, over a short history. */
+static inline void problem_read_rules(struct problem *p, struct problem_input *in)
+{
+    struct sample_request *r = &p->request;
+    size_t count = problem_take(in, 1) % (PROBLEM_MAX_RULES + 1);
+    p->history_starts[1] = (uint32_t)(count == 0 ? 0 : problem_take(in, 1) % PROBLEM_MAX_HISTORY);
+    for (size_t i = 0; i < p->history_starts[1]; i++)
+        p->history[i] = (int32_t)(problem_take(in, 1) % (r->vocab_size < 7 ? r->vocab_size : 7));
+    for (size_t i = 0; i < count; i++) {
+        const struct rule_param *param = rule_param_of((enum rule_slot)(problem_take(in, 1) % NUM_SLOTS));
+        p->rules[i] = problem_take_in_range(in, param);
+        if (param->kind <= KIND_SWITCH && !r->rule_values[param->slot].sent)
+            r->rule_values[param->slot] = (struct rule_value)RULE_NUMBER(&p->rules[i]);
+    }
+    if (count > 0)
+        r->rule_values[SLOT_history] =
+            (struct rule_value){.sent = true, .ids = {.ids = p->history, .starts = p->history_starts}};
 }
 
 /* How logits are made from few bytes or many. */
@@ -299,6 +335,9 @@ static inline void problem_init(struct problem *p, const uint8_t *data, size_t s
     r->mix = form % 2 == 1 || r->num_stacks > 1 ? p->mix : NULL;
     r->dtype = dtype == 1 ? DTYPE_F16 : dtype == 2 ? DTYPE_BF16 : dtype == 3 ? DTYPE_F64 : DTYPE_F32;
     problem_read_columns(p, in);
+    p->has_rules = form >> 5 & 1;
+    if (p->has_rules)
+        problem_read_rules(p, in);
     if (form >> 3 & 1)
         problem_read_ids(p, in, form >> 4 & 1);
     problem_read_logits(p, in);

@@ -367,6 +367,183 @@ START_TEST(golden_skew)
 }
 END_TEST
 
+/* ---- statistics, with states that go from step to step ---- */
+
+/* A request of one row whose rules are numbers. */
+struct walk {
+    struct fixture f;
+    double values[8];
+    size_t num_values;
+    double state[2];
+};
+
+static void walk_init(struct walk *w, const float *z, size_t n)
+{
+    *w = (struct walk){.f.seed = 11};
+    struct fixture *f = &w->f;
+    f->request = (struct sample_request){.logits = z,
+                                         .num_stacks = 1,
+                                         .batch_size = 1,
+                                         .vocab_size = n,
+                                         .n = 1,
+                                         .seed = {&f->seed, false},
+                                         .offset = {&f->offset, false}};
+    ck_assert_int_eq(sampler_init(&f->sampler, table, &f->err), STATUS_OK);
+}
+
+static void walk_set(struct walk *w, enum rule_slot slot, double value)
+{
+    double *kept = &w->values[w->num_values++];
+    *kept = value;
+    w->f.request.rule_values[slot] = (struct rule_value)RULE_NUMBER(kept);
+}
+
+static void walk_begin(struct walk *w)
+{
+    struct fixture *f = &w->f;
+    ck_assert_msg(chain_plan(&f->request, &f->err) == STATUS_OK, "%s", f->err.message);
+    ck_assert_int_eq(sampler_result_init(&f->result, &f->request, &f->err), STATUS_OK);
+    ck_assert_int_eq(sampler_reserve(&f->sampler, &f->request, &f->err), STATUS_OK);
+}
+
+static void walk_step(struct walk *w)
+{
+    w->f.offset++;
+    ck_assert_int_eq(sampler_run_row(&w->f.sampler, &w->f.request, 0, &w->f.result, &w->f.err), STATUS_OK);
+}
+
+/* With a probability that is right this far off happens once in 10^8 tests. */
+static bool is_likely(double count, double n, double p)
+{
+    return fabs(count - n * p) <= 5.8 * sqrt(n * p * (1 - p)) + 1e-9;
+}
+
+START_TEST(xtc_coins)
+{
+    static const float z[] = {2, 1.5F, 1, -9};
+    static const double probabilities[] = {0, 0.3, 1};
+    const int steps = 20000;
+    for (size_t i = 0; i < 3; i++) {
+        struct walk w;
+        int dropped = 0;
+        walk_init(&w, z, 4);
+        w.f.request.top_candidates = 4;
+        walk_set(&w, SLOT_temperature, 1);
+        walk_set(&w, SLOT_xtc_probability, probabilities[i]);
+        walk_begin(&w);
+        for (int step = 0; step < steps; step++) {
+            walk_step(&w);
+            uint32_t kept = w.f.result.num_candidates[0];
+            ck_assert(kept == 4 || kept == 2);
+            dropped += kept == 2;
+        }
+        ck_assert_msg(is_likely(dropped, steps, probabilities[i]), "%d dropped of %d at %g", dropped, steps,
+                      probabilities[i]);
+        finish(&w.f);
+    }
+}
+END_TEST
+
+/* The first r ranks are drawn where u < (their share)^exp(s). */
+START_TEST(skew_draws)
+{
+    enum { N = 6, STEPS = 60000 };
+    static const float z[N] = {0.5F, 2, -1, 1, 0, -0.5F}, falling[N] = {2, 1, 0.5F, 0, -0.5F, -1};
+    static const double skews[] = {-0.7, 0.4, 1.5};
+    for (size_t i = 0; i < 3; i++) {
+        struct walk w;
+        int drawn[N] = {0};
+        double total = 0, mass = 0, below = 0;
+        walk_init(&w, z, N);
+        walk_set(&w, SLOT_temperature, 1);
+        walk_set(&w, SLOT_skew, skews[i]);
+        walk_begin(&w);
+        for (int step = 0; step < STEPS; step++) {
+            walk_step(&w);
+            drawn[w.f.result.token_ids[0]]++;
+        }
+        for (int r = 0; r < N; r++)
+            total += exp(falling[r]);
+        for (int r = 0; r < N; r++) {
+            int id = 0;
+            while (z[id] != falling[r])
+                id++;
+            mass += exp(falling[r]) / total;
+            double share = pow(mass, exp(skews[i]));
+            ck_assert_msg(is_likely(drawn[id], STEPS, share - below),
+                          "skew %g: rank %d drawn %d times, not %g", skews[i], r, drawn[id],
+                          STEPS * (share - below));
+            below = share;
+        }
+        finish(&w.f);
+    }
+}
+END_TEST
+
+static void fill_normal(float *z, size_t n, uint64_t *state)
+{
+    for (size_t i = 0; i < n; i++)
+        z[i] = next_logit(state, 2.0);
+}
+
+/* Over 10,000 steps what is drawn is as surprising as tau asks for. */
+START_TEST(mirostat_holds_its_tau)
+{
+    enum { V = 400, STEPS = 10000 };
+    float z[V];
+    for (int version = 1; version <= 2; version++) {
+        struct walk w;
+        uint64_t state = 3;
+        double bits = 0;
+        walk_init(&w, z, V);
+        w.f.request.logprobs = true;
+        walk_set(&w, SLOT_temperature, 1);
+        walk_set(&w, SLOT_mirostat, version);
+        walk_set(&w, SLOT_mirostat_tau, 3);
+        walk_set(&w, SLOT_mirostat_mu, 6);
+        walk_begin(&w);
+        for (int step = 0; step < STEPS; step++) {
+            fill_normal(z, V, &state);
+            walk_step(&w);
+            bits -= w.f.result.logprobs[0] / log(2.0);
+            w.values[3] = w.f.result.mirostat_mu[0];
+        }
+        ck_assert_msg(fabs(bits / STEPS - 3) < 0.05, "mirostat %d: %g bits on average, not 3", version,
+                      bits / STEPS);
+        finish(&w.f);
+    }
+}
+END_TEST
+
+/* What was drawn had, before adaptive_p, the target on average. */
+START_TEST(adaptive_p_holds_its_target)
+{
+    enum { V = 6, STEPS = 10000 }; /* few, so that some are as likely as the target */
+    static const double targets[] = {0.5, 0.55, 0.6};
+    float z[V];
+    for (size_t i = 0; i < 3; i++) {
+        struct walk w;
+        uint64_t state = 5;
+        double mean = 0;
+        walk_init(&w, z, V);
+        walk_set(&w, SLOT_temperature, 1);
+        walk_set(&w, SLOT_adaptive_target, targets[i]);
+        w.state[0] = targets[i] * 10;
+        w.state[1] = 10;
+        w.f.request.rule_values[SLOT_adaptive_state] = (struct rule_value)RULE_NUMBER(w.state);
+        walk_begin(&w);
+        for (int step = 0; step < STEPS; step++) {
+            fill_normal(z, V, &state);
+            walk_step(&w);
+            mean += (w.f.result.adaptive_state[0] - 0.9 * w.state[0]) / STEPS;
+            memcpy(w.state, w.f.result.adaptive_state, sizeof w.state);
+        }
+        ck_assert_msg(fabs(mean - targets[i]) < 0.02, "%g on average, not %g", mean, targets[i]);
+        finish(&w.f);
+    }
+}
+END_TEST
+
 static void setup(void)
 {
     struct error err;
@@ -389,6 +566,14 @@ int main(void)
     tcase_add_loop_test(golden, golden_cases, 0, (int)(sizeof files / sizeof files[0]));
     tcase_add_test(golden, golden_steps);
     tcase_add_test(golden, golden_skew);
+    TCase *statistics = tcase_create("statistics");
+    tcase_add_checked_fixture(statistics, setup, teardown);
+    tcase_set_timeout(statistics, 120);
+    tcase_add_test(statistics, xtc_coins);
+    tcase_add_test(statistics, skew_draws);
+    tcase_add_test(statistics, mirostat_holds_its_tau);
+    tcase_add_test(statistics, adaptive_p_holds_its_target);
     suite_add_tcase(suite, golden);
+    suite_add_tcase(suite, statistics);
     return run_suite(suite);
 }

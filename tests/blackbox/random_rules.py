@@ -127,10 +127,10 @@ REAL = [name for parameters in CHAIN.values() for name, value in parameters.item
 
 # ---- a request ----
 
-def request(r):
-    """Anything that the table allows, near decisions or not."""
+def request(r, sizes=(1, 2, 5, 30, 120)):
+    """Anything that the table allows, near decisions or not, with rows of one of these sizes."""
     engine = r.choice(("reference", "reference", *rules.ENGINES))
-    batch, size = r.choice((1, 1, 2, 3)), r.choice((1, 2, 5, 30, 120))
+    batch, size = r.choice((1, 1, 2, 3)), r.choice(sizes)
     made = {"logits": [logits(r, size) for _ in range(batch)], **header(r, engine, batch)}
     universe = candidates(r, made, size)
     used = chosen(r, engine)

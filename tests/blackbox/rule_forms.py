@@ -47,6 +47,9 @@ def tensors_of(name, value, made):
         return {name: i32(value, 3 if isinstance(value[0][0], list) else 2)} if value else {}
     if name == "adaptive_state":
         return {name: numbers("F64", "d", value if isinstance(value[0], list) else [value] * len(made["logits"]))}
+    if name == "p_less":
+        flags = value if isinstance(value, list) else [value]
+        return {name: ("BOOL", [len(flags)], bytes(flags))}
     return {name: forms.tensor(name, value)}
 
 

@@ -7,6 +7,7 @@ import re
 import struct
 import unittest
 
+import random_rules
 import server as samplerd
 
 PER_ROW = ("temperature", "top_k", "top_p", "seed", "offset")
@@ -95,6 +96,16 @@ def near_ties(generator):
     return {"logits": [first, second], "mix": [1.7, -0.7], "top_candidates": 2, "logprobs": True, "seed": 1}
 
 
+def alone_of(logits, parameters):
+    """One row as a request of its own."""
+    made = {name: value for name, value in parameters.items() if name != "stream"}
+    for name in ("seed", "candidate_ids"):
+        made[name] = [made[name]] if name in made else None
+    if "token_bitmask" in made:
+        made["token_bitmask"] = list(made["token_bitmask"])
+    return {"logits": [logits], **made}
+
+
 def sampled(client, batch):
     """Each row's answer, numbers left as the text they came in."""
     answer = client.sample(batch).sampled(parse_float=str, parse_int=str)
@@ -130,6 +141,49 @@ class Invariance(unittest.TestCase):
             except samplerd.StartError as error:
                 self.assertNotEqual(name, "generic")
                 self.assertIn(name, str(error), "the message names what is not there")
+
+    def test_all_rules_on_each_table(self):
+        """Whole answers, byte for byte, refusals too."""
+        generator, answers, sampled_ones = random.Random(20261207), {}, 0
+        requests = [random_rules.request(generator, (7, 1025, 2049, 5000)) for _ in range(150)]
+        for request in requests:
+            request.pop("replacement", None)  # not served yet
+            request.update(top_candidates=30, logprobs=True)
+        for kernels in samplerd.KERNELS:
+            for workers in ("1", "4"):
+                try:
+                    server = samplerd.Server("--workers", workers, "--kernels", kernels)
+                except samplerd.StartError:
+                    self.assertNotEqual(kernels, "generic")
+                    continue
+                with server, server.connect() as client:
+                    for i, request in enumerate(requests):
+                        with self.subTest(kernels=kernels, workers=workers, request=i):
+                            answer = client.sample(request)
+                            sampled_ones += answer.status == 200
+                            self.assertIn(answer.status, (200, 422), answer.body)
+                            self.assertEqual(answer.body, answers.setdefault(i, answer.body))
+        self.assertGreater(sampled_ones, 100)
+
+    def test_all_rules_in_any_batch(self):
+        """A row of a batch has the answer that it has alone, where it has a seed of its own."""
+        generator, compared = random.Random(20261208), 0
+        with samplerd.Server() as server, server.connect() as client:
+            for number in range(200):
+                request = random_rules.request(generator, (7, 120, 2049))
+                request.pop("replacement", None)
+                request.update(top_candidates=30, logprobs=True)
+                together = client.sample(request)
+                if not isinstance(request["seed"], list) or together.status != 200:
+                    continue
+                for i, (logits, parameters) in enumerate(random_rules.rows(request)):
+                    alone = client.sample(alone_of(logits, parameters))
+                    with self.subTest(request=number, row=i):
+                        self.assertEqual(alone.status, 200, alone.body)
+                        for name, value in alone.json().items():
+                            self.assertEqual(together.json()[name][i:i + 1], value, name)
+                        compared += 1
+        self.assertGreater(compared, 50)
 
     def test_each_core_of_blas(self):
         """Whole answers, byte for byte, by the code that OpenBLAS has for each kind of CPU."""
