@@ -59,6 +59,32 @@ class PythonClient(unittest.TestCase):
         answer = self.client.sample(flat, candidate_ids=[30, 10, 20])
         self.assertEqual(answer.token_ids, [[10]])
 
+    def test_rules_with_lists(self):
+        """As JSON beside nested lists of logits, as a query or tensors beside bytes."""
+        flat = array.array("f", ROWS[0] + ROWS[1]).tobytes()
+        for rules in ({"history": [0, 1], "repetition_penalty": 1.5}, {"history": [[0, 1], [2]], "presence_penalty": [1, 0]},
+                      {"history": [[], [3, 3]], "frequency_penalty": 0.5, "prompt_tokens": 0},
+                      {"banned_token_ids": [0]}, {"banned_token_ids": [[0], []]}, {"allowed_token_ids": [[0, 1], [2, 3]]},
+                      {"logit_bias": {1: 3.5, 0: None}}, {"logit_bias": [{"1": 3.5}, {}]}, {"logit_bias": {2: float("-inf")}},
+                      {"bad_words": [[0, 1], [2]], "history": [0]}, {"bad_words": [[[2]], []]},
+                      {"token_bitmask": [0b1010]}, {"token_bitmask": [[3], [-2]]},
+                      {"dry_multiplier": 1, "dry_sequence_breakers": [1, [0, 2]], "history": [1, 0, 2, 1, 0]},
+                      {"order": ["min_p", "temperature", "top_k"], "min_p": 0.1}, {"engine": "llama.cpp", "min_p": 0.2},
+                      {"p_less": [True, False]}, {"stop_token_ids": [0], "min_tokens": 3},
+                      {"top_k_ties": "lower_id", "top_p_crossing": "keep", "top_p": 0.9}):
+            with self.subTest(**rules):
+                expected = self.client.sample(ROWS, **{**RULES, **rules})
+                self.assertEqual(self.client.sample(flat, dtype="f32", vocab_size=4, **{**RULES, **rules}), expected)
+
+    def test_states(self):
+        """They come with the answer, and go back in."""
+        flat = array.array("f", ROWS[0] + ROWS[1]).tobytes()
+        for rules, state in (({"mirostat": 2}, "mirostat_mu"), ({"adaptive_target": 0.4}, "adaptive_state")):
+            first = self.client.sample(ROWS, temperature=1, seed=1, **rules)
+            then = {state: getattr(first, state), "temperature": 1, "seed": 1, "offset": 1, **rules}
+            self.assertEqual(len(then[state]), 2)
+            self.assertEqual(self.client.sample(flat, dtype="f32", vocab_size=4, **then), self.client.sample(ROWS, **then))
+
     def test_minus_infinity_masks(self):
         self.assertEqual(self.client.sample([[float("-inf"), 1.0]], temperature=1, n=3).token_ids, [[1, 1, 1]])
 

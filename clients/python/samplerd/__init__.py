@@ -25,7 +25,7 @@ class Client:
 
     def sample(self, logits: Any, *, dtype: Optional[str] = None, vocab_size: Optional[int] = None,
                **parameters: Any) -> Answer:
-        """Draw tokens; parameters are those of POST /sample (temperature, top_k, top_p, seed, n, ...).
+        """Draw tokens; parameters are those of POST /sample (temperature, top_k, min_p, history, seed, ...).
 
         logits: nested lists of numbers, None masking a token; or an array or other object with the buffer protocol:
         [V], [B, V], or [M, B, V] with mix.  float64 is rounded to float32; integers are taken up to 2^24.

@@ -21,6 +21,8 @@ class Answer:
     top_token_ids: Optional[List[List[int]]] = None  # [batch_size][<= top_candidates]
     top_probs: Optional[List[List[float]]] = None
     top_logprobs: Optional[List[List[float]]] = None
+    mirostat_mu: Optional[List[float]] = None  # [batch_size] to be sent with the next step
+    adaptive_state: Optional[List[List[float]]] = None  # [batch_size][2] the same
     id: Optional[str] = None
 
 
