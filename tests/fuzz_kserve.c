@@ -9,7 +9,8 @@ static void check_answer(const struct sample_request *r, const struct kserve_pla
 {
     size_t most = r->top_candidates < r->vocab_size ? r->top_candidates : r->vocab_size;
     size_t draws = r->batch_size * r->n, candidates = r->batch_size * most, header;
-    size_t values = draws > candidates ? draws : candidates, bound = kserve_answer_bound(r, plan);
+    size_t values = (draws > candidates ? draws : candidates) + 2 * r->batch_size; /* states, too */
+    size_t bound = kserve_answer_bound(r, plan);
     if (bound > (size_t)1 << 20)
         return;
     char *out = malloc(bound);
@@ -22,7 +23,8 @@ static void check_answer(const struct sample_request *r, const struct kserve_pla
     }
     for (size_t row = 0; row < r->batch_size; row++)
         counts[row] = (uint32_t)(row % 2 == 0 ? most : most / 2);
-    struct sample_result result = {ids, r->logprobs ? reals : NULL, counts, ids, reals, reals, most};
+    struct sample_result result = {ids,  r->logprobs ? reals : NULL, counts, ids, reals, reals, most, reals,
+                                   reals};
     size_t length = kserve_answer_encode(r, &result, plan, out, &header);
     fuzz_require(length <= bound, "an answer within its bound");
     fuzz_check_json(out, header == 0 ? length : header);

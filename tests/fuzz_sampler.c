@@ -104,21 +104,21 @@ static double uniform_of(const struct row *row, uint32_t draw)
     return rng_uniform(&address);
 }
 
-static void check_draws(const struct row *row, const struct rules *rules, bool greedy)
+static void check_draws(const struct row *row, const struct rules *plain, bool greedy)
 {
     for (uint32_t i = 0; i < row->request->n; i++) {
         int32_t at = place_of(row, row->result->token_ids[row->index * row->request->n + i]);
         if (greedy) {
-            require(at == rules->order[0], "the largest logit, the lowest id on a tie");
+            require(at == plain->order[0], "the largest logit, the lowest id on a tie");
             continue;
         }
-        require((size_t)rules->rank[at] < rules->most, "a token that top_k and top_p keep");
-        require(rules_exponent(rules, at) * M_LOG2E >= -126.01, "a token of non-zero weight");
-        if (rules->least != rules->most)
+        require((size_t)plain->rank[at] < plain->most, "a token that top_k and top_p keep");
+        require(rules_exponent(plain, at) * M_LOG2E >= -126.01, "a token of non-zero weight");
+        if (plain->least != plain->most)
             continue;
-        double u = uniform_of(row, i), before = at == 0 ? 0.0 : rules->running[at - 1];
-        require(before / rules->total <= u + RULES_SLACK &&
-                    rules->running[at] / rules->total >= u - RULES_SLACK,
+        double u = uniform_of(row, i), before = at == 0 ? 0.0 : plain->running[at - 1];
+        require(before / plain->total <= u + RULES_SLACK &&
+                    plain->running[at] / plain->total >= u - RULES_SLACK,
                 "the token at u of the running weight");
     }
 }
@@ -128,51 +128,51 @@ static bool near(double a, double b)
     return fabs(a - b) <= EXACT_SLACK * (1.0 + fabs(b));
 }
 
-static void check_logprobs(const struct row *row, const struct rules *rules)
+static void check_logprobs(const struct row *row, const struct rules *plain)
 {
     const int32_t *ids = row->result->token_ids + row->index * row->request->n;
     const double *logprobs = row->result->logprobs + row->index * row->request->n;
     for (uint32_t i = 0; i < row->request->n; i++) {
         require(logprobs[i] <= 0.0 && logprobs[i] > -INFINITY, "a log-probability");
-        if (rules->least == rules->most)
-            require(near(logprobs[i], rules_logprob(rules, place_of(row, ids[i]))),
+        if (plain->least == plain->most)
+            require(near(logprobs[i], rules_logprob(plain, place_of(row, ids[i]))),
                     "the log-probability of the token");
     }
 }
 
-static void check_candidates(const struct row *row, const struct rules *rules)
+static void check_candidates(const struct row *row, const struct rules *plain)
 {
     size_t most = row->result->max_candidates, count = row->result->num_candidates[row->index];
     const int32_t *ids = row->result->top_token_ids + row->index * most;
     const double *probs = row->result->top_probs + row->index * most;
     const double *logprobs = row->result->top_logprobs + row->index * most;
     double sum = 0.0;
-    require(count <= most && count <= rules->most, "candidates that are kept");
+    require(count <= most && count <= plain->most, "candidates that are kept");
     for (size_t i = 0; i < count; i++) {
         int32_t at = place_of(row, ids[i]);
-        require(at == rules->order[i], "candidates by falling logit, lower id first");
+        require(at == plain->order[i], "candidates by falling logit, lower id first");
         require(probs[i] > 0.0 && (i == 0 || probs[i] <= probs[i - 1]), "falling probabilities above 0");
         require(logprobs[i] <= 0.0, "a candidate's log-probability");
         sum += probs[i];
-        if (rules->least != rules->most)
+        if (plain->least != plain->most)
             continue;
-        double prob = rules_weight(rules, at) / rules->total;
+        double prob = rules_weight(plain, at) / plain->total;
         require(fabs(probs[i] - prob) <= EXACT_SLACK * prob + DBL_MIN, "a candidate's probability");
-        require(near(logprobs[i], rules_logprob(rules, at)), "the logarithm of a candidate's probability");
+        require(near(logprobs[i], rules_logprob(plain, at)), "the logarithm of a candidate's probability");
     }
     require(sum <= 1.0 + EXACT_SLACK, "probabilities of at most 1");
-    if (count < most && count < rules->least)
-        require(rules_weight(rules, rules->order[count]) / rules->total < DBL_MIN,
+    if (count < most && count < plain->least)
+        require(rules_weight(plain, plain->order[count]) / plain->total < DBL_MIN,
                 "every candidate that is kept");
 }
 
 /* Log-probabilities and candidates. */
-static void check_report(const struct row *row, const struct rules *rules)
+static void check_report(const struct row *row, const struct rules *plain)
 {
     if (row->request->logprobs)
-        check_logprobs(row, rules);
+        check_logprobs(row, plain);
     if (row->result->max_candidates > 0)
-        check_candidates(row, rules);
+        check_candidates(row, plain);
 }
 
 static void check_sampled(const struct row *row)
@@ -180,21 +180,21 @@ static void check_sampled(const struct row *row)
     const struct sample_request *r = row->request;
     double temperature = rule_number(r, SLOT_temperature, row->index);
     bool greedy = (float)temperature <= 0.0f;
-    struct rules rules;
+    struct rules plain;
     if (!greedy) {
-        rules_init(&rules, row->z, r->vocab_size, temperature, rule_number(r, SLOT_top_k, row->index),
+        rules_init(&plain, row->z, r->vocab_size, temperature, rule_number(r, SLOT_top_k, row->index),
                    rule_number(r, SLOT_top_p, row->index));
-        check_draws(row, &rules, false);
+        check_draws(row, &plain, false);
         if (r->logprobs_mode == LOGPROBS_PROCESSED)
-            check_report(row, &rules);
-        rules_fini(&rules);
+            check_report(row, &plain);
+        rules_fini(&plain);
     }
     if (greedy || r->logprobs_mode == LOGPROBS_RAW) {
-        rules_init(&rules, row->z, r->vocab_size, 1.0, 0, 1);
+        rules_init(&plain, row->z, r->vocab_size, 1.0, 0, 1);
         if (greedy)
-            check_draws(row, &rules, true);
-        check_report(row, &rules);
-        rules_fini(&rules);
+            check_draws(row, &plain, true);
+        check_report(row, &plain);
+        rules_fini(&plain);
     }
 }
 

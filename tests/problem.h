@@ -102,19 +102,19 @@ static inline void problem_read_columns(struct problem *p, struct problem_input 
 {
     struct sample_request *r = &p->request;
     unsigned flags = (unsigned)problem_take(in, 1);
-    struct rule_value *rules = r->rule_values;
-    rules[SLOT_temperature] = (struct rule_value){.sent = true, .number = {p->temperature, flags & 1}};
-    rules[SLOT_top_k] = (struct rule_value){.sent = true, .number = {p->top_k, flags >> 1 & 1}};
-    rules[SLOT_top_p] = (struct rule_value){.sent = true, .number = {p->top_p, flags >> 2 & 1}};
+    struct rule_value *values = r->rule_values;
+    values[SLOT_temperature] = (struct rule_value){.sent = true, .number = {p->temperature, flags & 1}};
+    values[SLOT_top_k] = (struct rule_value){.sent = true, .number = {p->top_k, flags >> 1 & 1}};
+    values[SLOT_top_p] = (struct rule_value){.sent = true, .number = {p->top_p, flags >> 2 & 1}};
     r->seed = (struct column_u64){p->seed, flags >> 3 & 1};
     r->offset = (struct column_u64){p->offset, flags >> 4 & 1};
     r->logprobs = flags >> 5 & 1;
     r->logprobs_mode = flags >> 6 & 1 ? LOGPROBS_RAW : LOGPROBS_PROCESSED;
-    for (size_t i = 0; i < (rules[SLOT_temperature].number.per_row ? r->batch_size : 1); i++)
+    for (size_t i = 0; i < (values[SLOT_temperature].number.per_row ? r->batch_size : 1); i++)
         p->temperature[i] = problem_double_of((uint32_t)problem_take(in, 4));
-    for (size_t i = 0; i < (rules[SLOT_top_k].number.per_row ? r->batch_size : 1); i++)
+    for (size_t i = 0; i < (values[SLOT_top_k].number.per_row ? r->batch_size : 1); i++)
         p->top_k[i] = problem_take_top_k(in, r->vocab_size);
-    for (size_t i = 0; i < (rules[SLOT_top_p].number.per_row ? r->batch_size : 1); i++)
+    for (size_t i = 0; i < (values[SLOT_top_p].number.per_row ? r->batch_size : 1); i++)
         p->top_p[i] = problem_take_top_p(in);
     for (size_t i = 0; i < (r->seed.per_row ? r->batch_size : 1); i++)
         p->seed[i] = problem_take(in, 8);

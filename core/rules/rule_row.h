@@ -30,13 +30,20 @@ struct rule_row {
     double before_temperature; /* and what they are divided by */
 };
 
-/* A float32 for a number: the nearest, but that of a finite one is finite. */
+/* The nearest float32, or the largest of that sign for what is beyond them all; -INFINITY stays, and masks.
+ */
 static inline float rule_row_float(double x)
 {
     float nearest = (float)x;
-    if (isfinite(nearest) || !isfinite(x))
+    if (isfinite(nearest) || x == -(double)INFINITY)
         return nearest;
     return x > 0 ? FLT_MAX : -FLT_MAX;
+}
+
+/* What was worked out for a token that is not to be masked, however small it came out. */
+static inline double rule_row_unmasked(double x)
+{
+    return fmax(x, -DBL_MAX);
 }
 
 /* Values of this row. */

@@ -355,6 +355,8 @@ enum status json_lists_set(struct params *p, const struct param *param, const ch
     struct lists l = {.p = text, .end = end, .params = p, .param = param, .lender = lender, .err = err};
     if (param->type == PARAM_ORDER)
         return read_order(&l);
+    if (*text != '[' && *text != '{')
+        return wrong_type(&l, ERROR_NO_ROW);
     struct bounds b = bounds_of(text, end);
     struct rule_value value = {.sent = true};
     size_t rows = 0;

@@ -12,7 +12,8 @@ static const struct rule_param params[] = {
 
 static bool ends_with(struct id_list text, struct id_list end)
 {
-    return end.n <= text.n && memcmp(text.ids + text.n - end.n, end.ids, end.n * sizeof *end.ids) == 0;
+    return end.n == 0 ||
+           (end.n <= text.n && memcmp(text.ids + text.n - end.n, end.ids, end.n * sizeof *end.ids) == 0);
 }
 
 static bool is_on(const struct sample_request *request, size_t row)

@@ -121,7 +121,9 @@ static void apply(struct rule_row *r)
         const struct id_entry *repeat = &repeats->entries[i];
         ptrdiff_t at = is_breaker(&breakers, repeat->id) ? -1 : rule_row_find(r, repeat->id);
         if (at >= 0 && repeat->count >= allowed)
-            rule_row_set(r, (size_t)at, r->support.z[at] - penalty(r, fmin(repeat->count - allowed, most)));
+            rule_row_set(
+                r, (size_t)at,
+                rule_row_unmasked(r->support.z[at] - penalty(r, fmin(repeat->count - allowed, most))));
     }
     rule_row_refresh(r);
 }

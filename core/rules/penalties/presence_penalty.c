@@ -25,7 +25,7 @@ static void apply(struct rule_row *r)
         double count = all ? seen->count : seen->generated;
         ptrdiff_t at = count > 0 ? rule_tokens_find(&tokens, seen->id) : -1;
         if (at >= 0)
-            rule_tokens_set(&tokens, (size_t)at, tokens.z[at] - penalty);
+            rule_tokens_set(&tokens, (size_t)at, rule_row_unmasked(tokens.z[at] - penalty));
     }
     rule_row_refresh(r);
 }

@@ -26,7 +26,7 @@ static void apply(struct rule_row *r)
         if (at < 0)
             continue;
         double z = tokens.z[at];
-        rule_tokens_set(&tokens, (size_t)at, z > 0 ? z / penalty : z * penalty);
+        rule_tokens_set(&tokens, (size_t)at, z > 0 ? z / penalty : rule_row_unmasked(z * penalty));
     }
     rule_row_refresh(r);
 }

@@ -23,7 +23,8 @@ static void apply(struct rule_row *r)
     float *z = rule_row_rewrite(r);
     for (size_t i = 0; i < r->support.n; i++) {
         double d = z[i] - max;
-        z[i] = z[i] > -INFINITY ? rule_row_float(max - square * d * d + cube * d * d * d) : -INFINITY;
+        z[i] = z[i] > -INFINITY ? rule_row_float(rule_row_unmasked(max - square * d * d + cube * d * d * d))
+                                : -INFINITY;
     }
     rule_row_rewritten(r);
 }

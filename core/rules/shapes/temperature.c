@@ -48,7 +48,7 @@ static void apply(struct rule_row *r)
     if (range > 0 && !only_mirostat(r))
         temperature = dynamic(r, temperature, range);
     if ((float)temperature > 0.0f)
-        r->temperature = temperature;
+        r->temperature = fmin(temperature, DBL_MAX);
     else
         rule_row_keep_above(r, INFINITY);
 }
